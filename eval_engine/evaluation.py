@@ -1,0 +1,113 @@
+"""From the ranks table to estimates: one pass over the labelled pairs sums what every estimator, metric and cutoff needs, for all models.
+
+Each task adds up its users (statistics/ratio.py: exact sums, so that partitioning does not matter) and sends one row per model, estimator and
+metric; Spark adds those rows; the ratio is taken once, on the driver, of a table that grows with neither users nor items.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from eval_engine.estimators.estimator import Estimator, Terms
+from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.metric import Metric
+from eval_engine.positive import Positive
+from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
+
+SUMS = ("a", "b", "aa", "ab", "bb")
+SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, " + ", ".join(
+    f"{name} DECIMAL(38, 12)" for name in SUMS
+)
+ESTIMATE_SCHEMA = (
+    "model STRING, estimator STRING, metric STRING, k INT, value DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, "
+    "n_users BIGINT, n_left_out BIGINT, estimand STRING"
+)
+
+
+class Question(NamedTuple):
+    """What is asked of every model."""
+
+    metrics: tuple[Metric, ...]  # over all candidates
+    traditional: tuple[Metric, ...]  # among the exposed items
+    positive: Positive
+    ties: str
+    sources: tuple[str, ...]  # label sources that the run has: random, truth
+
+    def asked(self) -> Iterator[tuple[Estimator, Metric]]:
+        """Every estimator whose labels there are, with each of its metrics."""
+        for estimator in ESTIMATORS:
+            if self.sources_of(estimator) <= set(self.sources):
+                for metric in self.traditional if estimator.name == "traditional" else self.metrics:
+                    yield estimator, metric
+
+    @staticmethod
+    def sources_of(estimator: Estimator) -> set[str]:
+        """The label sources it needs."""
+        return {"random", "truth"} if estimator.source == "both" else {estimator.source}
+
+
+def statistics(ranks: DataFrame, question: Question) -> DataFrame:
+    """The statistics table's rows, but for run_id; users that could not be ranked are no part of them."""
+    needed = ranks.where("problem IS NULL").select("model", "candidates", *question.sources)
+    partial = needed.mapInArrow(_summed(question), SCHEMA)
+    totals = [
+        F.sum(name).cast(kind).alias(name) for name, kind in [("n_users", "bigint"), ("n_left_out", "bigint"), *[(s, "decimal(38,12)") for s in SUMS]]
+    ]
+    return partial.groupBy("model", "estimator", "metric", "k").agg(*totals)
+
+
+def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        totals: dict[tuple[str, str, str, int], RatioSums] = {}
+        for batch in batches:
+            for model in pc.unique(batch.column("model")).to_pylist():
+                rows = batch.filter(pc.equal(batch.column("model"), model))
+                facts = {source: rank_facts_of(rows.column(source), rows.column("candidates")) for source in question.sources}
+                for estimator, metric in question.asked():
+                    key = (model, estimator.name, metric.name, metric.k)
+                    totals[key] = merge(totals.get(key, NO_USERS), ratio_sums(_terms(estimator, metric, facts, question)))
+        rows_out = [(*key, sums.n_users, sums.n_left_out, *[Decimal(x).scaleb(-12) for x in sums[2:]]) for key, sums in totals.items()]
+        kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), *[pa.decimal128(38, 12)] * len(SUMS)]
+        names = ["model", "estimator", "metric", "k", "n_users", "n_left_out", *SUMS]
+        columns = [pa.array([row[c] for row in rows_out], kind) for c, kind in enumerate(kinds)]
+        yield pa.RecordBatch.from_arrays(columns, names)
+
+    return run
+
+
+def _terms(estimator: Estimator, metric: Metric, facts: dict[str, RankFacts], question: Question) -> Terms:
+    if estimator.source == "both":
+        truth = facts["truth"]
+        return estimator.terms(truth, question.positive.of(truth.value), metric.k, question.ties, facts["random"].n_labels)
+    chosen = facts[estimator.source]
+    return estimator.terms(chosen, question.positive.of(chosen.value), metric.k, question.ties)
+
+
+def rank_facts_of(labels: pa.StructArray, candidates: pa.Array) -> RankFacts:
+    """The labels of one source, a struct of lists as the ranks table holds it, as flat arrays."""
+    lengths = pc.list_value_length(labels.field("above")).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    flat = {name: labels.field(name).flatten().to_numpy(zero_copy_only=False) for name in ("values", "scores", "above", "tied")}
+    return RankFacts(offsets, flat["values"], flat["scores"], flat["above"], flat["tied"], candidates.to_numpy(zero_copy_only=False))
+
+
+def estimates(rows: Iterable[Row], confidence: float) -> list[tuple[object, ...]]:
+    """The estimates table's rows (ESTIMATE_SCHEMA) of the statistics table's rows."""
+    words = {estimator.name: estimator.estimand for estimator in ESTIMATORS}
+    found: list[tuple[object, ...]] = []
+    for row in sorted(rows, key=lambda r: (r["model"], r["estimator"], r["metric"], r["k"])):
+        sums = RatioSums(row["n_users"], row["n_left_out"], *[int(row[name] * SCALE) for name in SUMS])
+        result = estimate(sums, confidence)
+        numbers = [None if math.isnan(x) else x for x in result[:4]]
+        found.append(
+            (row["model"], row["estimator"], row["metric"], row["k"], *numbers, confidence, sums.n_users, sums.n_left_out, words[row["estimator"]])
+        )
+    return found

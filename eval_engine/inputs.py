@@ -1,0 +1,136 @@
+"""Inputs as their owners keep them, brought to one shape: column names mapped, ids BIGINT or STRING, values DOUBLE.
+
+Nothing is filled or coerced in silence: a missing column, a type that cannot be meant, ids of different types or an empty table are
+errors that name table and column. Rows, and whether there are any, are judged later, in labels.py and catalogue.py.
+"""
+
+import re
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from eval_engine.errors import DataError
+
+CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
+WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
+WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+
+
+def input_format(path: str) -> str:
+    """parquet, delta, csv, or table (a catalog name), as the path shows."""
+    if re.search(r"\.csv(\.gz|\.bz2|\.zst)?$", path):
+        return "csv"
+    if CATALOG_NAME.fullmatch(path) and not Path(path).exists() and not path.endswith(".parquet"):
+        return "table"
+    if "://" not in path:
+        folder = Path(path)
+        if (folder / "_delta_log").is_dir():
+            return "delta"
+        return "csv" if folder.is_dir() and any(folder.glob("*.csv*")) else "parquet"
+    from pyarrow import fs
+
+    system, place = fs.FileSystem.from_uri(path)
+    return "delta" if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory else "parquet"
+
+
+def read_table(spark: SparkSession, table: str, path: str, kind: str | None = None) -> DataFrame:
+    """The table as it is; `table` is what errors call it."""
+    kind = kind or input_format(path)
+    try:
+        if kind == "table":
+            return spark.table(path)
+        if kind == "csv":
+            return spark.read.csv(path, header=True, mode="FAILFAST")
+        return spark.read.format(kind).load(path)
+    except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
+        raise DataError(
+            f"{table}: {path} cannot be read as {kind}: {_reason(error)} Check its path and format in the config, and that its files are whole."
+        ) from None
+
+
+def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:
+    """The wanted columns (name: id, value, text or position) under our names, each in its one type."""
+    unknown = sorted(set(names) - set(wanted))
+    if unknown:
+        raise DataError(f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}.")
+    chosen = []
+    for name, meaning in wanted.items():
+        theirs = names.get(name, name)
+        if theirs not in df.columns:
+            raise DataError(
+                f"{table}: column {theirs!r} is missing; found {', '.join(df.columns)}. "
+                f"Map it in the config, e.g. columns: {{{name}: {df.columns[0] if df.columns else 'its name'}}}."
+            )
+        chosen.append(_typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, meaning, f"{table}.{theirs}").alias(name))
+    return df.select(*chosen)
+
+
+def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
+    if meaning == "id":
+        if isinstance(have, (*WHOLE, T.StringType)):
+            return column if isinstance(have, T.StringType) else column.cast("bigint")
+        expected = "an integer or a string"
+    elif meaning == "value":
+        if isinstance(have, (T.NumericType, T.BooleanType)):
+            return column.cast("double")
+        expected = "a number"
+    elif meaning == "position":
+        if isinstance(have, WHOLE):
+            return column.cast("int")
+        expected = "an integer"
+    else:
+        if isinstance(have, T.StringType):
+            return column
+        expected = "a string"
+    raise DataError(
+        f"{name} has type {have.simpleString().upper()}, but {expected} is needed. Cast it where the table is made, or map another column."
+    )
+
+
+def read_input(spark: SparkSession, table: str, path: str, kind: str | None, names: dict[str, str], wanted: dict[str, str]) -> DataFrame:
+    """An input in our shape. The columns of a CSV file are text, so those that mean numbers are parsed, strictly."""
+    kind = kind or input_format(path)
+    df = read_table(spark, table, path, kind)
+    if kind == "csv":
+        df = _parse_csv(df, table, wanted, names)
+    return pick(df, table, wanted, names)
+
+
+def empty(table: str, path: str) -> DataError:
+    """The error of an input without rows."""
+    return DataError(f"{table}: {path} is empty. Check the path and the job that makes it.")
+
+
+def _reason(error: Exception) -> str:
+    """The one line of Spark's account that tells."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
+
+
+def _parse_csv(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:
+    """Ids become BIGINT if every one of them is a plain whole number; values and positions must parse."""
+    have = {name: names.get(name, name) for name in wanted if names.get(name, name) in df.columns}
+    ids = [theirs for name, theirs in have.items() if wanted[name] == "id"]
+    whole = df.agg(*[F.bool_and(F.col(f"`{c}`").rlike(WHOLE_NUMBER) | F.col(f"`{c}`").isNull()).alias(c) for c in ids]).first() if ids else None
+    casts = {theirs: F.col(f"`{theirs}`").cast("bigint") for theirs in ids if whole and whole[theirs]}
+    for name, theirs in have.items():
+        if wanted[name] in ("value", "position"):
+            kind = "double" if wanted[name] == "value" else "int"
+            text = F.col(f"`{theirs}`")
+            message = F.concat(F.lit(f"{table}.{theirs}: "), text, F.lit(" is not a number"))
+            casts[theirs] = F.when(text.isNotNull() & F.expr(f"try_cast(`{theirs}` AS {kind})").isNull(), F.raise_error(message)).otherwise(
+                F.expr(f"try_cast(`{theirs}` AS {kind})")
+            )
+    return df.withColumns(casts)
+
+
+def same_id_types(frames: dict[str, DataFrame]) -> str:
+    """The one type of all ids, BIGINT or STRING."""
+    found = {f"{table}.{name}": kind for table, df in frames.items() for name, kind in df.dtypes if name in ("user_id", "item_id")}
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{name} {kind.upper()}" for name, kind in found.items())
+        raise DataError(f"Ids must be of one type in all tables, found {listed}. Cast them where the tables are made.")
+    return next(iter(found.values())).upper()

@@ -1,0 +1,42 @@
+"""One list of integers per user, flattened: user u's list is flat[offsets[u]:offsets[u + 1]].
+
+It is how Arrow stores a list column, so lists that come out of a table need no conversion.
+
+    >>> offsets, flat = flatten([[3, 1], [], [2]], n_users=3)
+    >>> offsets.tolist(), flat.tolist()
+    ([0, 2, 2, 3], [3, 1, 2])
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.kernels.arrays import Ints
+
+Lists = Sequence[npt.ArrayLike] | npt.NDArray[Any]  # a matrix is one row per user
+
+
+def no_lists(n_users: int) -> tuple[Ints, Ints]:
+    """Offsets and flat array of n_users empty lists."""
+    return np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32)
+
+
+def flatten(lists: Lists, n_users: int) -> tuple[Ints, npt.NDArray[Any]]:
+    """Offsets (n_users + 1,) int64 and the lists one after the other."""
+    if len(lists) != n_users:
+        raise ValueError(f"one list per user is expected: {n_users} users, {len(lists)} lists")
+    arrays = [np.asarray(one) for one in lists]
+    for user, one in enumerate(arrays):
+        if one.ndim != 1:
+            raise ValueError(f"the list of user {user} must have one dimension, found shape {one.shape}")
+    offsets = np.zeros(n_users + 1, np.int64)
+    np.cumsum([one.size for one in arrays], out=offsets[1:])
+    filled = [one for one in arrays if one.size]  # an empty list is float64 in numpy and would turn the others into floats
+    return offsets, np.concatenate(filled) if filled else np.zeros(0, np.int32)
+
+
+def users_of(offsets: Ints) -> Ints:
+    """The user of each entry of the flat array, int64."""
+    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))

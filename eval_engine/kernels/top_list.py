@@ -1,0 +1,174 @@
+"""The first k candidates of each user, exactly: score descending, among equal scores position ascending.
+
+    a before b  <=>  s_a > s_b, or s_a = s_b and a < b          C_u: the whole row without the user's excluded positions
+
+One sweep over the row keeps a buffer of candidates that pass a rising threshold:
+
+1. A threshold is guessed from a sample of the row, low enough that more than k candidates pass nearly always.
+2. The sweep compares 64 scores at a time (kernels/lanes.py) and visits only those that pass; a passing excluded position is skipped.
+3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in the row with an
+   equal score would lose by position. So neither a constant row nor one in ascending order fills more than the buffer.
+4. If fewer than k passed, the guess was too high: the row is swept again from -inf.
+
+A candidate is one uint64: the float32's bits turned so that the order is descending (-0.0 as 0.0), then the position. The first k are the
+k smallest keys, and numpy's vectorised sort puts them in order. float64 scores do not fit into a key and take a stable argsort.
+NaN is not a score; +-inf is. Fewer than k candidates: the rest is position -1, score NaN.
+"""
+
+import numpy as np
+
+from eval_engine.kernels.arrays import Floats, Ints
+from eval_engine.kernels.block import as_lists, as_scores
+from eval_engine.kernels.compiled import compiled
+from eval_engine.kernels.lanes import LANES, lowest, passing
+
+CHUNK = 8  # neighbouring scores per place the sample is taken from: a cache line is fetched whole
+NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # sorts behind every candidate
+
+
+def top_lists(scores: Floats, k: int, excluded_offsets: Ints, excluded_positions: Ints) -> tuple[Ints, Floats]:
+    """Positions int32 (n, k) of the first k candidates, padded with -1, and their scores (n, k), padded with NaN."""
+    if k < 1:
+        raise ValueError(f"k must be at least 1, found {k}")
+    rows, excluded = as_scores(scores), as_lists(excluded_offsets, excluded_positions, scores.shape)
+    if rows.dtype == np.float64:
+        return _by_argsort(rows, k, *excluded)
+    keys = np.full((rows.shape[0], k), NOBODY)
+    _first_keys(rows, *excluded, keys)
+    keys.sort(axis=1)
+    return opened(keys)
+
+
+def opened(keys: Ints) -> tuple[Ints, Floats]:
+    """Position and score of each key; the key NOBODY holds the position -1 and the bits of a NaN."""
+    low, high = keys.astype(np.uint32), (keys >> np.uint64(32)).astype(np.uint32)
+    bits = np.where(high >> np.uint32(31), high, high ^ np.uint32(0x7FFF_FFFF))
+    return low.view(np.int32), bits.view(np.float32)
+
+
+def _by_argsort(scores: Floats, k: int, excluded_offsets: Ints, excluded_positions: Ints) -> tuple[Ints, Floats]:
+    positions, found = np.full((scores.shape[0], k), -1, np.int32), np.full((scores.shape[0], k), np.nan)
+    for u, row in enumerate(scores):
+        order = np.argsort(-row, kind="stable")
+        out = np.zeros(row.size, np.bool_)
+        out[excluded_positions[excluded_offsets[u] : excluded_offsets[u + 1]]] = True
+        first = order[~out[order]][:k]
+        positions[u, : first.size], found[u, : first.size] = first, row[first]
+    return positions, found
+
+
+@compiled
+def _key(bits, position):  # type: ignore[no-untyped-def]
+    """uint64 that orders candidates by score descending, then position; bits are those of a float32."""
+    if bits == np.int32(-2147483648):
+        bits = np.int32(0)  # -0.0 is 0.0
+    low = np.uint32(bits) if bits < 0 else np.uint32(bits) ^ np.uint32(0x7FFF_FFFF)
+    return (np.uint64(low) << np.uint64(32)) | np.uint64(position)
+
+
+@compiled
+def _smallest_first(values, size, k):  # type: ignore[no-untyped-def]
+    """Moves the k smallest of values[:size] to the front, in any order: quickselect, its partition without branches."""
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        a, b, c = values[low], values[middle], values[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        if pivot == a:
+            values[low], values[high] = c, a
+        elif pivot == b:
+            values[middle], values[high] = c, b
+        edge = low
+        for j in range(low, high):
+            value = values[j]
+            values[j], values[edge] = values[edge], value
+            edge += value < pivot
+        values[edge], values[high] = values[high], values[edge]
+        if edge == k - 1:
+            return
+        if edge > k - 1:
+            high = edge - 1
+        else:
+            low = edge + 1
+
+
+@compiled
+def _guess(row, out, k, sample):  # type: ignore[no-untyped-def]
+    """A threshold that more than k candidates pass in all but a few per cent of rows; -inf where a sample says too little."""
+    n_chunks = sample.size // CHUNK
+    taken = 0
+    for chunk in range(n_chunks):
+        start = chunk * (row.size - CHUNK) // n_chunks
+        for j in range(start, start + CHUNK):
+            sample[taken] = -row[j]
+            taken += not out[j]
+    expected = k * sample.size / row.size  # of the first k, the number that fall into the sample; nearly Poisson
+    rank = int(np.ceil(expected + 2 * np.sqrt(expected) + 1))
+    if rank >= taken:
+        return np.float32(-np.inf)
+    _smallest_first(sample, taken, rank)
+    threshold = sample[0]
+    for j in range(1, rank):
+        threshold = max(threshold, sample[j])
+    return -threshold
+
+
+@compiled
+def _sweep(row, bits, out, threshold, k, buffer):  # type: ignore[no-untyped-def]
+    """Puts the first k candidates among those that pass into buffer[:k]; how many of them there are."""
+    held, full = 0, buffer.size - LANES
+    whole = row.size - row.size % LANES
+    for start in range(0, whole, LANES):
+        mask = passing(row, start, threshold)
+        while mask:
+            j = start + lowest(mask)
+            buffer[held] = _key(bits[j], j)
+            held += not out[j]
+            mask &= mask - np.uint64(1)
+        if held >= full:
+            _smallest_first(buffer, held, k)
+            held = k
+            last = row[np.int64(buffer[k - 1] & np.uint64(0xFFFF_FFFF))]
+            if last == np.inf:
+                return k  # nothing later can be better
+            threshold = np.nextafter(last, np.float32(np.inf))
+    for j in range(whole, row.size):
+        if row[j] >= threshold and not out[j]:
+            buffer[held] = _key(bits[j], j)
+            held += 1
+    _smallest_first(buffer, held, k)
+    return min(held, k)
+
+
+@compiled
+def room_for(n_items, k):  # type: ignore[no-untyped-def]
+    """Working memory for rows of n_items: which positions are excluded, the sample, the buffer."""
+    sample = np.empty(max(256, n_items // 64) // CHUNK * CHUNK, np.float32)
+    buffer = np.empty(min(max(4 * k, 256), n_items) + k + 2 * LANES, np.uint64)
+    return np.zeros(n_items, np.bool_), sample, buffer
+
+
+@compiled
+def first_keys_of_row(row, bits, excluded, room, keys):  # type: ignore[no-untyped-def]
+    """Fills keys (k,) with the first k candidates of one row, in any order; what is left over stays as it is."""
+    out, sample, buffer = room
+    for j in excluded:
+        out[j] = True
+    threshold = np.float32(-np.inf)
+    if row.size >= 8 * sample.size:
+        threshold = _guess(row, out, keys.size, sample)
+    held = _sweep(row, bits, out, threshold, keys.size, buffer)
+    if held < keys.size and threshold > -np.inf:
+        held = _sweep(row, bits, out, np.float32(-np.inf), keys.size, buffer)
+    keys[:held] = buffer[:held]
+    for j in excluded:
+        out[j] = False
+
+
+@compiled
+def _first_keys(scores, excluded_offsets, excluded_positions, keys):  # type: ignore[no-untyped-def]
+    bits = scores.view(np.int32)
+    room = room_for(scores.shape[1], keys.shape[1])
+    for u in range(scores.shape[0]):
+        excluded = excluded_positions[excluded_offsets[u] : excluded_offsets[u + 1]]
+        first_keys_of_row(scores[u], bits[u], excluded, room, keys[u])

@@ -1,0 +1,126 @@
+"""A lake holds Plumbline's tables as Delta: under a folder or URI, or in a schema of a catalog (`catalog.schema`).
+
+Writing replaces the rows of one run (or one stage of it) in a single commit: readers see the old rows or the new ones, never a part,
+and a retry leaves the same table. Runs are partitions, so different runs can be written at once.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from eval_engine.config import check_run_id
+from eval_engine.errors import DataError, LakeError, PlumblineError, worker_error
+from eval_engine.tables import Table
+
+UNWRITABLE = re.compile(
+    r"Permission denied|Mkdirs failed|CANNOT_CREATE_LOG_PATH|Read-only|AccessDenied|not permitted|Not a directory|FileAlreadyExists|ParentNotDirectory"
+)
+CATALOG_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
+
+
+def full_path(path: str) -> str:
+    """The path as SQL takes it in delta.`path`: a URI as it is, a local path from the root."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
+
+
+class Lake:
+    """The written tables at one place."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.spark = spark
+        self.in_catalog = bool(CATALOG_NAME.fullmatch(root))
+        self.root = root if self.in_catalog else full_path(root)
+
+    def name(self, table: Table) -> str:
+        """The table as SQL names it."""
+        return f"{self.root}.{table.name}" if self.in_catalog else f"delta.`{self.root}/{table.name}`"
+
+    def read(self, table: Table, run_id: str) -> DataFrame:
+        """One run's rows."""
+        check_run_id(run_id)
+        if not self._exists(table):
+            raise LakeError(f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake.")
+        return self.spark.table(self.name(table)).where(F.col("run_id") == run_id)
+
+    def replace(self, table: Table, rows: DataFrame, where: dict[str, str]) -> None:
+        """Put these rows in place of those that match `where` (run_id at least), in one commit; creates the table."""
+        check_run_id(where["run_id"])
+        id_type = dict(rows.dtypes).get("user_id", dict(rows.dtypes).get("item_id", "bigint")).upper()
+        self._create(table, id_type)
+        rows = rows.withColumns({name: F.lit(value) for name, value in where.items()})
+        target = self.spark.table(self.name(table))
+        _same_ids(table, rows, target)
+        chosen = rows.select(*target.columns)
+        predicate = " AND ".join(f"{name} = '{value}'" for name, value in where.items())
+        writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", predicate)
+        with self._told(table):
+            if self.in_catalog:
+                writer.saveAsTable(self.name(table))
+            else:
+                writer.save(f"{self.root}/{table.name}")
+
+    def _exists(self, table: Table) -> bool:
+        try:
+            self.spark.table(self.name(table)).schema  # noqa: B018  asks for the table
+        except PySparkException:
+            return False
+        return True
+
+    def _create(self, table: Table, id_type: str) -> None:
+        rules = ", ".join(f"'delta.constraints.rule_{n}' = '{rule.replace(chr(39), chr(92) + chr(39))}'" for n, rule in enumerate(table.rules))
+        properties = f"TBLPROPERTIES ({rules})" if rules else ""
+        with self._told(table):
+            self.spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA PARTITIONED BY ({', '.join(table.partitions)}) "
+                f"COMMENT '{table.about.replace(chr(39), chr(92) + chr(39))}' {properties}"
+            )
+
+    @contextmanager
+    def _told(self, table: Table) -> Iterator[None]:
+        """Spark's errors as errors with a remedy."""
+        try:
+            with told_of_workers():
+                yield
+        except PlumblineError:
+            raise
+        except Exception as error:
+            if UNWRITABLE.search(str(error)):
+                raise LakeError(
+                    f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."
+                ) from None
+            raise
+
+
+@contextmanager
+def told_of_workers() -> Iterator[None]:
+    """An error that a Python worker raised, as that error, not as Spark's account of it."""
+    try:
+        yield
+    except Exception as error:
+        known = worker_error(error)
+        if known:
+            raise known from None
+        raise
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next(
+        (line for line in lines if re.search(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already", line)), lines[0] if lines else ""
+    )
+    return told[:300].rstrip(".") + "."
+
+
+def _same_ids(table: Table, rows: DataFrame, target: DataFrame) -> None:
+    """Ids are of one type in a lake."""
+    have, want = dict(rows.dtypes), dict(target.dtypes)
+    for name in ("user_id", "item_id"):
+        if name in have and name in want and have[name] != want[name]:
+            raise DataError(
+                f"{table.name}.{name} is {have[name].upper()} in this run but {want[name].upper()} in the lake: ids are of one type in a lake. Give another `lake`, or cast the input."
+            )

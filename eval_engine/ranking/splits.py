@@ -1,0 +1,65 @@
+"""Which task reads which rows of which score file: whole row groups, cut or packed to tasks of about the same number of bytes.
+
+A huge file is split between its row groups over several tasks; many tiny files share one task. Only footers are read here.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eval_engine.errors import DataError
+from eval_engine.ranking.score_file import open_file
+
+TASK_BYTES = 128 * 2**20  # long enough to hide a task's start, short enough to share out evenly
+
+
+class Split(NamedTuple):
+    """Rows first_row to end_row of a file, read by one task."""
+
+    file: str
+    first_row: int
+    end_row: int
+    n_bytes: int
+    task: int = -1
+
+
+def file_splits(file: str, column: str, task_bytes: int) -> list[Split]:
+    """The file cut between row groups into pieces of at most task_bytes of scores (one row group at least)."""
+    try:
+        with open_file(file) as handle:
+            footer = pq.ParquetFile(handle).metadata
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and there? Write the score table again.") from None
+    names = [footer.row_group(0).column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if footer.num_row_groups else []
+    if names and column not in names:
+        raise DataError(f"scores: {file} has no column {column!r}, found {', '.join(names)}. All files of a score table have the same columns.")
+    splits, first, end, size = [], 0, 0, 0
+    for g in range(footer.num_row_groups):
+        group = footer.row_group(g)
+        n_bytes = group.column(names.index(column)).total_compressed_size
+        if size and size + n_bytes > task_bytes:
+            splits.append(Split(file, first, end, size))
+            first, size = end, 0
+        end += group.num_rows
+        size += n_bytes
+    return [*splits, Split(file, first, end, size)]
+
+
+def plan_splits(files: Sequence[tuple[str, str]], at_least: int) -> list[Split]:
+    """Splits of (file, score column) pairs, each with its task; at_least tasks if there are row groups enough."""
+    with ThreadPoolExecutor(16) as pool:
+        whole = list(pool.map(lambda f: file_splits(f[0], f[1], 2**62), files))
+        total = sum(s.n_bytes for splits in whole for s in splits)
+        task_bytes = min(TASK_BYTES, max(1, total // max(1, at_least)))
+        splits = [s for found in pool.map(lambda f: file_splits(f[0], f[1], task_bytes), files) for s in found]
+    n_tasks = max(min(at_least, len(splits)), min(len(splits), -(-total // TASK_BYTES)), 1)
+    loads = [(0, task) for task in range(n_tasks)]
+    placed = []
+    for split in sorted(splits, key=lambda s: (-s.n_bytes, s.file, s.first_row)):  # largest first to the least loaded
+        load, task = min(loads)
+        loads[task] = (load + split.n_bytes, task)
+        placed.append(split._replace(task=task))
+    return placed

@@ -1,0 +1,28 @@
+"""One line of the estimates table as plain Python: what the report is made from.
+
+A number that does not exist (no user with a positive, one user only) is None or NaN and is shown as an en dash, never as 0.
+"""
+
+import math
+from typing import NamedTuple, TypeGuard
+
+
+class EstimateRow(NamedTuple):
+    """What one estimator says of one model, with its interval and the users it rests on."""
+
+    model: str
+    estimator: str
+    metric: str
+    k: int
+    value: float | None
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    n_users: int | None
+    n_left_out: int | None
+    estimand: str | None  # in words
+
+
+def defined(x: float | None) -> TypeGuard[float]:
+    """Whether x is a number at all."""
+    return x is not None and math.isfinite(x)

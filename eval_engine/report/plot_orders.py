@@ -1,0 +1,114 @@
+"""The bump chart: one column per scheme, best model on top, one line per model.
+
+A line is coloured where its model is placed too high or too low by the column that is further from the reference; a model that is wrongly
+above as many as it is wrongly below stays grey. Models with the same value stand next to each other and their values carry "=";
+a model without a value stands last, with a hollow dot.
+"""
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from eval_engine.report.cell import digits, value_text
+from eval_engine.report.orders import Agreement, agreements, misplaced, order
+from eval_engine.report.panel import TRADITIONAL, TRUTH, URE, Panel, Scheme
+
+INK, MUTED, PALE = "#1b1f24", "#6b7280", "#c3c9d2"
+TOO_HIGH, TOO_LOW = "#d55e00", "#56b4e9"
+MAX_NAME = 16  # characters of a model's name that fit beside the chart
+STEPS = 24  # line pieces of one bend
+
+
+def draw_orders(axes: Axes, panel: Panel) -> None:
+    """Draw the order of every scheme that ranks models."""
+    columns = (*panel.of(TRADITIONAL), *panel.of(TRUTH), *panel.of(*URE))
+    held = {a.scheme: a for a in agreements(panel)}
+    axes.spines[:].set_visible(False)
+    axes.set_ylim(len(panel.models) - 0.5, -0.5)
+    axes.set_xlim(-0.15, max(len(columns) - 1, 1) + 0.15)
+    axes.set_xticks(range(len(columns)), [f"{s.label}\n{s.metric}" for s in columns], size=min(10.5, 44 / len(columns)))
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=5)
+    axes.set_yticks([])
+    for x, scheme in enumerate(columns):
+        if scheme == panel.reference:
+            axes.axvspan(x - 0.15, x + 0.15, color="#eef0f3", zorder=0)
+            axes.get_xticklabels()[x].set_fontweight("bold")
+        _draw_verdict(axes, panel, x, scheme, held.get(scheme), min(9, 40 / len(columns)))
+    _draw_lines(axes, panel, columns, {scheme: misplaced(a) for scheme, a in held.items()})
+    _draw_ends(axes, panel, columns[0], 0, "right")
+    _draw_ends(axes, panel, columns[-1], len(columns) - 1, "left")
+    if any(a.flips for a in held.values()):
+        _draw_legend(axes, panel)
+
+
+def short(model: str) -> str:
+    """The model's name, cut where it would not fit."""
+    return model if len(model) <= MAX_NAME else f"{model[: MAX_NAME - 1]}…"
+
+
+def _draw_lines(axes: Axes, panel: Panel, columns: tuple[Scheme, ...], wrong: dict[Scheme, dict[str, tuple[int, int]]]) -> None:
+    places = [_places(panel, scheme) for scheme in columns]
+    for model in panel.models:
+        for x, scheme in enumerate(columns):
+            colour = _colour(wrong.get(scheme, {}).get(model))
+            hollow = panel.value(scheme, model) is None
+            face = "white" if hollow else MUTED if colour == PALE else colour
+            axes.plot(
+                x, places[x][model], "o", markersize=9.5, color=face, markeredgecolor=PALE if hollow else "white", markeredgewidth=1.2, zorder=5
+            )
+        for x in range(len(columns) - 1):
+            outer = columns[x] if panel.reference in columns[x + 1 :] else columns[x + 1]
+            colour = _colour(wrong.get(outer, {}).get(model))
+            _draw_bend(axes, x, places[x][model], places[x + 1][model], colour)
+
+
+def _draw_bend(axes: Axes, x: int, start: int, end: int, colour: str) -> None:
+    steps = [i / STEPS for i in range(STEPS + 1)]
+    ys = [start + (end - start) * t * t * (3 - 2 * t) for t in steps]
+    axes.plot(
+        [x + t for t in steps], ys, color=colour, linewidth=2.2 if colour == PALE else 4, solid_capstyle="round", zorder=2 if colour == PALE else 3
+    )
+
+
+def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str) -> None:
+    tied = {model for group in order(panel, scheme).groups if len(group) > 1 for model in group}
+    for model, place in _places(panel, scheme).items():
+        value = f"{'=' if model in tied else ''}{value_text(panel.value(scheme, model), digits(panel, scheme))}"
+        text = f"{short(model)}   {value}" if side == "right" else f"{value}   {short(model)}"
+        shift = -14 if side == "right" else 14
+        axes.annotate(text, (x, place), (shift, 0), textcoords="offset points", ha=side, va="center", annotation_clip=False, parse_math=False)
+
+
+def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, held: Agreement | None, size: float) -> None:
+    if held is None or held.n_pairs == 0:
+        text = "the reference" if scheme == panel.reference and len(panel.models) > 1 else ""
+    elif held.flips:
+        text = f"{len(held.flips)} of {held.n_pairs} pairs\ndiffer"
+    else:
+        text = "same order" if not held.undecided else f"{len(held.undecided)} of {held.n_pairs} pairs\ntied or undefined"
+    strong = held is not None and bool(held.flips)
+    axes.annotate(
+        text, (x, 0), (0, -6), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="top",
+        size=size, color=INK if strong else MUTED, weight="bold" if strong else "normal", annotation_clip=False,
+    )  # fmt: skip
+
+
+def _draw_legend(axes: Axes, panel: Panel) -> None:
+    judge = "the truth" if panel.has_truth else "URE"
+    handles = [
+        Line2D([], [], color=TOO_HIGH, linewidth=4, label=f"ranked higher than by {judge}"),
+        Line2D([], [], color=TOO_LOW, linewidth=4, label=f"ranked lower than by {judge}"),
+    ]
+    height = axes.get_window_extent().height / axes.figure.dpi
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.58 / height), ncols=2, frameon=False, fontsize=9.5, columnspacing=1.6)
+
+
+def _places(panel: Panel, scheme: Scheme) -> dict[str, int]:
+    given = order(panel, scheme)
+    return {model: place for place, model in enumerate([*(model for group in given.groups for model in group), *given.undefined])}
+
+
+def _colour(counts: tuple[int, int] | None) -> str:
+    if counts is None or counts[0] == counts[1]:
+        return PALE
+    return TOO_HIGH if counts[0] > counts[1] else TOO_LOW

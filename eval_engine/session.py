@@ -1,0 +1,91 @@
+"""The one place that makes a SparkSession: embedded by default, the cluster's under spark-submit or Spark Connect.
+
+Embedded (python, the command line, tests): local[*] with every setting below. Under spark-submit the cluster's own settings win;
+only what is not set there is filled in. Under Spark Connect (SPARK_REMOTE) the server is as it is.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from eval_engine.delta_jars import PACKAGE, fetch_delta
+from eval_engine.errors import PlumblineError
+from eval_engine.java import java_home
+
+DELTA = {  # Delta's two hooks into Spark
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",  # timestamps in the tables do not depend on the machine
+    "spark.sql.parquet.columnarReaderBatchSize": "1024",  # rows may hold long lists: 4,096 of them fill a small JVM
+    "spark.ui.showConsoleProgress": "false",  # jobs/progress.py shows it
+}
+EMBEDDED = {
+    "spark.databricks.delta.snapshotPartitions": "2",  # default 50: three times slower on small machines
+    "spark.ui.enabled": "false",  # nobody looks, and the port may be taken
+    "spark.driver.host": "127.0.0.1",  # a laptop's host name may not resolve
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+
+
+JAVA_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"  # quiet from the first line
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # halves the time to the first results, costs up to half of the JVM's top speed
+
+
+def spark_session(app: str, java_options: str = "") -> SparkSession:
+    """The running session if there is one, else a new one; java_options are for an embedded one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if os.environ.get("SPARK_REMOTE"):
+        return SparkSession.builder.getOrCreate()
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM, and this process from it
+    given = SparkConf() if submitted else None
+    settings = DELTA | EVERYWHERE
+    if not submitted:
+        os.environ["JAVA_HOME"] = java_home()
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        fetch_delta()
+        cores = os.cpu_count() or 2
+        settings |= EMBEDDED | {
+            "spark.master": os.environ.get("PLUMBLINE_MASTER", "local[*]"),
+            "spark.sql.shuffle.partitions": str(max(2, cores)),  # the default 200 is for clusters
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}",
+            "spark.driver.memory": f"{_quarter_of_memory_gb()}g",
+        }
+    master = given.get("spark.master", "") if given else settings["spark.master"]
+    if master is not None and master.startswith("local"):
+        # Workers of this machine must be this interpreter, or they import from another one. A cluster knows its own.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        if given is None or not given.contains(key):
+            builder = builder.config(key, value)
+        elif key == "spark.sql.extensions" and value not in (given.get(key) or ""):
+            builder = builder.config(key, f"{given.get(key)},{value}")
+    session = builder.getOrCreate()
+    try:
+        session.sql("SELECT 1").schema  # noqa: B018  analysis loads the catalog class, without a job
+    except Exception as error:
+        if "delta" in str(error).lower():
+            raise PlumblineError(
+                f"This Spark has no Delta. Add `--packages {PACKAGE}` to spark-submit, or run `plumbline setup` once in its environment."
+            ) from None
+        raise
+    return session
+
+
+def rows_per_batch(n_items: int) -> tuple[str, str]:
+    """The setting that keeps batches of rows with up to n_items labels each near 64 MB on their way to Python."""
+    return "spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, min(10_000, 2**26 // (40 * n_items))))
+
+
+def _quarter_of_memory_gb() -> int:
+    """A quarter of the machine for the JVM, 1 to 8 GB: the Python workers and the page cache need the rest."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(8, total // 4 // 2**30))

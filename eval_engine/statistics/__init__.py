@@ -1,0 +1,1 @@
+"""Statistics over users: numpy and scipy only, from sums that merge."""

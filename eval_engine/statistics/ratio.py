@@ -1,0 +1,103 @@
+"""A ratio of sums over users, with its standard error and interval, from sums that merge exactly.
+
+    R = A / B,    A = sum a_u,  B = sum b_u        over users with b_u > 0
+    se = sqrt(n / (n - 1) * sum (a_u - R b_u)^2) / B       linearised (delta method), users independent
+    interval = R -+ t_{n-1} se                             Student
+
+With b_u = 1 this is the mean and its usual standard error. The five sums are exact: each user's a, b, aa, ab, bb is rounded once to a multiple of
+1e-12 and added as an integer, so any partitioning and any order of merging gives the same bits. sum (a - R b)^2 = AA - 2 R AB + R^2 BB
+is taken in exact fractions, where floats would cancel.
+
+Undefined is NaN: no user (B = 0) has no value, a single user has no standard error. Infinite and NaN terms are errors, as is b < 0.
+"""
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+Floats = npt.NDArray[np.float64]
+
+SCALE = 10**12  # of the fixed point
+LARGEST_SUM = 2**62  # of an int64 that is added to
+
+
+class RatioSums(NamedTuple):
+    """What is kept of some users; sums are integers, in units of 1e-12."""
+
+    n_users: int  # with denominator > 0
+    n_left_out: int  # with denominator 0
+    a: int
+    b: int
+    aa: int
+    ab: int
+    bb: int
+
+
+class Estimate(NamedTuple):
+    """A value, how certain it is, and over how many users."""
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    n_users: int
+    n_left_out: int
+
+
+NO_USERS = RatioSums(0, 0, 0, 0, 0, 0, 0)
+
+
+def ratio_sums(terms: tuple[Floats, Floats]) -> RatioSums:
+    """The sums of these users; terms are their numerators and denominators."""
+    a, b = (np.asarray(x, np.float64) for x in terms)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(f"a numerator and a denominator per user are expected, found shapes {a.shape} and {b.shape}")
+    for u in np.flatnonzero(~np.isfinite(a) | ~np.isfinite(b) | (b < 0))[:1]:
+        raise ValueError(f"user {u} has numerator {a[u]} and denominator {b[u]}: both must be finite and the denominator not negative")
+    used = b > 0
+    a, b = a[used], b[used]
+    return RatioSums(a.size, used.size - a.size, exact_sum(a), exact_sum(b), exact_sum(a * a), exact_sum(a * b), exact_sum(b * b))
+
+
+def merge(one: RatioSums, other: RatioSums) -> RatioSums:
+    """The sums of both sets of users together."""
+    return RatioSums(*(x + y for x, y in zip(one, other, strict=True)))
+
+
+def estimate(sums: RatioSums, confidence: float) -> Estimate:
+    """The ratio, its standard error and its two-sided interval."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
+    if sums.b == 0:
+        return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out)
+    ratio = Fraction(sums.a, sums.b)
+    value, error = float(ratio), _standard_error(sums, ratio)
+    margin = float(stdtrit(sums.n_users - 1, (1 + confidence) / 2)) * error if sums.n_users > 1 else math.nan
+    return Estimate(value, error, value - margin, value + margin, sums.n_users, sums.n_left_out)
+
+
+def _standard_error(sums: RatioSums, ratio: Fraction) -> float:
+    if sums.n_users < 2:
+        return math.nan
+    squares = sums.aa - 2 * ratio * sums.ab + ratio**2 * sums.bb  # in units of 1e-12; below 0 only by the rounding of the products
+    variance = max(squares, Fraction(0)) * SCALE * Fraction(sums.n_users, sums.n_users - 1) / Fraction(sums.b) ** 2
+    return math.sqrt(variance)
+
+
+def exact_sum(x: Floats) -> int:
+    """The sum of the values, each rounded to a multiple of 1e-12, in units of 1e-12."""
+    whole = np.floor(x)
+    parts = np.rint((x - whole) * SCALE)
+    largest = max(float(np.abs(whole).max(initial=0.0)), float(SCALE))
+    if largest >= LARGEST_SUM:
+        return sum(map(int, whole)) * SCALE + sum(map(int, parts))
+    total = 0
+    at_once = int(LARGEST_SUM // largest)  # as many as cannot overflow
+    for start in range(0, x.size, at_once):
+        some = slice(start, start + at_once)
+        total += int(whole[some].astype(np.int64).sum()) * SCALE + int(parts[some].astype(np.int64).sum())
+    return total

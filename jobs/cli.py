@@ -1,0 +1,135 @@
+"""The command line.
+
+    plumbline demo                      a synthetic world, four models, and which of them is really better
+    plumbline evaluate conf/run.yaml    rank, evaluate, report
+    plumbline show RUN --lake LAKE      a finished run's table again
+
+Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run. Each stage is also a script for spark-submit (`jobs/rank.py --config ...`).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.markup import escape
+
+from eval_engine.config import check_run_id, read_yaml
+from eval_engine.errors import ConfigError, PlumblineError
+from jobs.run_config import RunConfig
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Which recommendation model is really better.")
+Stage = Callable[[SparkSession, RunConfig, Console], None]
+RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead of the config's")]
+
+
+def main() -> None:
+    """The `plumbline` command."""
+    _told(app)
+
+
+def run_stage(name: str, stage: Stage) -> None:
+    """The main of a spark-submit script: reads the config, runs one stage."""
+    parser = argparse.ArgumentParser(prog=f"jobs/{name}.py", description=f"The {name} stage of a run.")
+    parser.add_argument("--config", required=True, help="the run's YAML file")
+    parser.add_argument("--run-id", help="use this run_id instead of the config's")
+    given = parser.parse_args()
+    _told(lambda: stage(_session(), load(given.config, given.run_id), Console(stderr=True)))
+
+
+def load(path: str | Path, run_id: str | None = None) -> RunConfig:
+    """The run's config."""
+    return read_yaml(path, RunConfig, {"run_id": run_id} if run_id is not None else None)
+
+
+@app.command()
+def demo(run_id: RunIdOption = None) -> None:
+    """Simulate a platform, train models, rank, evaluate and report, in ./demo."""
+    from eval_engine.session import QUICK_START
+    from jobs import evaluate as evaluation
+    from jobs import rank, report, simulate
+    from jobs.train import run as train
+
+    config, console = load(_demo_config(), run_id), Console()
+    with console.status("Starting Spark"):
+        spark = _session(QUICK_START)
+    simulate.run(spark, config, console)
+    train(config, console)
+    for stage in (rank.run, evaluation.run, report.run):
+        stage(spark, config, console)
+
+
+@app.command()
+def evaluate(config: Annotated[Path, typer.Argument(help="the run's YAML file")], run_id: RunIdOption = None) -> None:
+    """Rank the labelled pairs of a run, evaluate and report."""
+    from jobs import evaluate as evaluation
+    from jobs import rank, report
+
+    loaded, console = load(config, run_id), Console()
+    with console.status("Starting Spark"):
+        spark = _session()
+    for stage in (rank.run, evaluation.run, report.run):
+        stage(spark, loaded, console)
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="run_id")],
+    lake: Annotated[str, typer.Option(help="folder, URI or catalog.schema of the tables")] = "demo/lake",
+) -> None:
+    """Print a finished run's table."""
+    from eval_engine.session import QUICK_START
+    from jobs import report
+
+    try:
+        check_run_id(run)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    report.show(_session(QUICK_START), lake, run, Console())
+
+
+@app.command()
+def setup() -> None:
+    """Look for a Java and fetch the Delta jars, once per environment."""
+    from eval_engine.delta_jars import fetch_delta
+    from eval_engine.java import java_home
+
+    console = Console()
+    console.print(f"Java: {java_home()}")
+    fetch_delta()
+    console.print("Delta: ready")
+
+
+def _session(java_options: str = "") -> SparkSession:
+    from eval_engine.session import spark_session
+
+    return spark_session("plumbline", java_options)
+
+
+def _demo_config() -> Path:
+    """conf/demo.yaml of the checkout, or its copy in the installed package."""
+    here = Path(__file__).resolve().parent
+    return next(path for path in (here.parent / "conf" / "demo.yaml", here / "demo.yaml") if path.exists())
+
+
+def _told(work: Callable[[], object]) -> NoReturn:
+    """Runs it and exits: with a message and an exit code for what an operator can fix."""
+    try:
+        work()
+    except PlumblineError as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception:
+        Console(stderr=True).print_exception(max_frames=8, suppress=[typer])
+        sys.exit(4)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""A run's YAML file as a whole: what is evaluated, and, where the run makes its own data and models, the world and the training."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from eval_engine.config import Evaluation, Scores
+from eval_engine.datasets.world import World
+from models.spec import Train
+
+
+class RunConfig(Evaluation):
+    """One file, one run; every job takes the same file."""
+
+    scores: tuple[Scores, ...] = Field((), description="left out: the tables that `train` writes")
+    report: str = Field("reports", description="folder for the picture and the page of the run")
+    world: World | None = Field(None, description="jobs/simulate.py writes this world to the paths of `inputs`")
+    train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.scores and not self.train:
+            raise ValueError("scores: give at least one score table, or a train section that makes them")
+        if self.frame == "unseen" and self.inputs.feedback is None:
+            raise ValueError("frame: unseen leaves out logged pairs, so inputs.feedback is needed; or use frame: all_items")
+        if self.world and self.world.frame != self.frame:
+            raise ValueError(f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame that is ranked")
+        needed = max(metric.k for metric in self.evaluate.metrics)
+        if self.top < needed:
+            raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
+        return self
+
+    def score_tables(self) -> tuple[Scores, ...]:
+        """The declared score tables, else those that training writes."""
+        if self.scores or not self.train:
+            return self.scores
+        return tuple(Scores(model=model.name, path=f"{self.train.scores}/{model.name}", format="parquet") for model in self.train.models)

@@ -1,0 +1,41 @@
+"""Models without learning.
+
+random      s_ui = hash(seed, user_id, item_id) as a number in [0, 1)
+popularity  s_ui = number of logged positives of i, the same for every user
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from models.keyed import Keys, combine, seed_key, unit
+
+Scores = npt.NDArray[np.float32]
+IN_CACHE = 1 << 15  # keys at once: the steps of a hash are memory-bound beyond the cache
+
+
+class RandomScorer:
+    """Draws keyed by ids: the same in any block."""
+
+    def __init__(self, seed: int, user_keys: Keys, item_keys: Keys) -> None:
+        self.user_keys = combine(seed_key(seed), user_keys)
+        self.item_keys = item_keys
+
+    def score_block(self, users: npt.NDArray[np.int64]) -> Scores:
+        """Draws of these users for all items."""
+        keys = self.user_keys[users, None]
+        scores = np.empty((len(users), len(self.item_keys)), np.float32)
+        step = max(1, IN_CACHE // len(self.item_keys))
+        for at in range(0, len(users), step):
+            scores[at : at + step] = unit(combine(keys[at : at + step], self.item_keys))
+        return scores
+
+
+class PopularityScorer:
+    """Counts of positives, one row repeated."""
+
+    def __init__(self, items: npt.NDArray[np.int64], positive: npt.NDArray[np.bool_], n_items: int) -> None:
+        self.counts = np.bincount(items[positive], minlength=n_items).astype(np.float32)
+
+    def score_block(self, users: npt.NDArray[np.int64]) -> Scores:
+        """The counts, once per user."""
+        return np.tile(self.counts, (len(users), 1))

@@ -1,0 +1,7 @@
+"""What can go wrong in training that another setting cures."""
+
+from eval_engine.errors import PlumblineError
+
+
+class TrainingError(PlumblineError):
+    """Training went astray: another learning rate, loss or floor is needed."""

@@ -1,0 +1,100 @@
+"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder, or Delta table.
+
+Only the columns asked for are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64, positions int64.
+NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from eval_engine.config import Input
+from eval_engine.errors import ConfigError, DataError
+
+NUMBERS = {"value": pa.float64(), "position": pa.int64()}
+
+
+def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
+    """The named columns of a table, checked and cast."""
+    dataset = _open(source)
+    theirs = {name: source.columns.get(name, name) for name in names}
+    if missing := [column for column in theirs.values() if column not in dataset.schema.names]:
+        raise DataError(
+            f"{source.path}: no column {missing[0]!r}; it has {', '.join(dataset.schema.names)}. "
+            "Name the table's own columns in `columns` of this input, as in columns: {user_id: uid}."
+        )
+    try:
+        table = dataset.to_table(columns={name: ds.field(column) for name, column in theirs.items()})
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{source.path}: cannot be read as {_format(source)}: {error}") from None
+    if table.num_rows == 0:
+        raise DataError(
+            f"{source.path}: the table is empty, and there is nothing to learn or score from it. Check the path and the job that fills it."
+        )
+    return pa.table({name: _checked(source.path, theirs[name], name, table.column(name)) for name in names})
+
+
+def _format(source: Input) -> str:
+    """The format as declared, else guessed from the path."""
+    if source.format is not None:
+        return source.format
+    if source.path.lower().endswith((".csv", ".csv.gz")):
+        return "csv"
+    if Path(source.path).is_file():
+        return "parquet"
+    return "delta" if DeltaTable.is_deltatable(source.path) else "parquet"
+
+
+def _open(source: Input) -> ds.Dataset:
+    """The table as an Arrow dataset: nothing but the schema is read yet."""
+    kind = _format(source)
+    if kind == "table":
+        raise ConfigError(
+            f"{source.path}: training runs without Spark and cannot read a catalog name. Give the table's path, and format: delta or parquet."
+        )
+    try:
+        if kind == "delta":
+            return DeltaTable(source.path).to_pyarrow_dataset()
+        return ds.dataset(source.path, format=kind, partitioning="hive")
+    except DeltaError as error:
+        raise DataError(
+            f"{source.path}: not readable as a Delta table without Spark: {error}. "
+            "If it has deletion vectors or column mapping, rewrite it (REORG TABLE ... APPLY (PURGE)) or give a Parquet copy."
+        ) from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{source.path}: cannot be read as {kind}: {error}. Check the path, or set `format` of this input.") from None
+
+
+def _checked(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column in the type of its meaning, without NULL or NaN."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if values.null_count:
+        row = pc.index(pc.is_null(values), True).as_py()
+        raise DataError(
+            f"{path}: column {column} is NULL in {values.null_count:,} of {len(values):,} rows (first: row {row}). Remove those rows, or fill them in."
+        )
+    try:
+        cast = values.cast(NUMBERS.get(name) or _id_type(values.type))
+    except pa.ArrowInvalid as error:
+        wanted = "a number" if name in NUMBERS else "an id: BIGINT or STRING"
+        raise DataError(
+            f"{path}: column {column} has type {values.type}, which does not make {wanted} ({error}). Cast it where the table is made."
+        ) from None
+    if pa.types.is_floating(cast.type) and pc.any(pc.is_nan(cast)).as_py():
+        row = pc.index(pc.is_nan(cast), True).as_py()
+        raise DataError(f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. Remove those rows.")
+    return cast
+
+
+def _id_type(found: pa.DataType) -> pa.DataType:
+    """The one type ids of this kind are held in."""
+    if pa.types.is_integer(found):
+        return pa.int64()
+    if pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found):
+        return pa.string()
+    raise pa.ArrowInvalid("neither an integer nor a string")

@@ -1,0 +1,20 @@
+"""A progress bar per model, with loss and rate; nothing is printed where the output is no terminal.
+
+with training_progress(Console(stderr=True)) as progress:
+    train_all(spec, feedback, catalogue, users, positive, progress)
+"""
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def training_progress(console: Console) -> Progress:
+    """Bars for training and for writing scores; a context manager."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,106 @@
+"""One embedded Spark for all tests that need one, and a small run on real files that tests can bend."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+USERS, ITEMS, EXPOSED = 40, 30, 6
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PLUMBLINE_MASTER"] = "local[2]"
+    from eval_engine.session import QUICK_START, spark_session
+
+    session = spark_session("tests", QUICK_START)
+    yield session
+    session.stop()
+
+
+class SmallRun:
+    """Tables of a small platform as Arrow, its config as a dict; change either, then write and run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        rng = np.random.default_rng(5)
+        users, items = np.arange(USERS) + 100, np.arange(ITEMS) * 3 + 1000
+        value = rng.integers(1, 6, (USERS, ITEMS)).astype(float)
+        order = rng.permuted(np.tile(np.arange(ITEMS), (USERS, 1)), axis=1)
+        self.users, self.items, self.truth_values = users, items, value
+        self.logged, self.exposed = order[:, :5], order[:, 5 : 5 + EXPOSED]  # positions; disjoint, as the frame unseen demands
+        self.scores = {name: rng.integers(-4, 5, (USERS, ITEMS)).astype(np.float32) for name in ("a", "b")}  # few values: many ties
+        self.tables = {
+            "catalogue": pa.table({"item_id": items, "position": np.arange(ITEMS, dtype=np.int32)}),
+            "feedback": self.pairs(self.logged),
+            "exposures": self.pairs(self.exposed),
+            "truth": self.pairs(np.tile(np.arange(ITEMS), (USERS, 1))),
+            "scores/a": self.vectors("a"),
+            "scores/b": self.vectors("b"),
+        }
+        paths = {name: {"path": str(folder / "in" / name)} for name in self.tables}
+        self.config: dict[str, Any] = {
+            "run_id": "small",
+            "lake": str(folder / "lake"),
+            "report": str(folder / "report"),
+            "inputs": {name: paths[name] for name in ("catalogue", "feedback", "exposures", "truth")},
+            "scores": [{"model": name} | paths[f"scores/{name}"] for name in ("a", "b")],
+            "frame": "unseen",
+            "top": 9,
+            "evaluate": {"metrics": ["recall@3", "recall@9"], "traditional": ["recall@2"]},
+        }
+
+    def pairs(self, positions: np.ndarray) -> pa.Table:
+        """Labelled pairs of every user at these positions."""
+        rows = np.repeat(np.arange(USERS), positions.shape[1])
+        flat = positions.ravel()
+        return pa.table({"user_id": self.users[rows], "item_id": self.items[flat], "value": self.truth_values[rows, flat]})
+
+    def vectors(self, model: str) -> pa.Table:
+        """The model's dense score table."""
+        return pa.table({"user_id": self.users, "scores": pa.array([row.astype("<f4").tobytes() for row in self.scores[model]], pa.binary())})
+
+    def write(self) -> Path:
+        """The tables as Parquet, the config as YAML; its path."""
+        for name, table in self.tables.items():
+            folder = self.folder / "in" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, folder / "part-0.parquet", row_group_size=16)
+        path = self.folder / "run.yaml"
+        path.write_text(yaml.safe_dump(self.config))
+        return path
+
+    def run(self, spark: SparkSession) -> None:
+        """Rank and evaluate, as the command line does."""
+        from jobs import evaluate, rank
+        from jobs.cli import load
+
+        config, console = load(self.write()), Console(quiet=True)
+        rank.run(spark, config, console)
+        evaluate.run(spark, config, console)
+
+    def rows(self, spark: SparkSession, table: str) -> list[Any]:
+        """A written table of the run, in the order of its key."""
+        from eval_engine import tables
+        from eval_engine.lake import Lake
+
+        contract = getattr(tables, table.upper())
+        return [tuple(row) for row in Lake(spark, self.config["lake"]).read(contract, self.config["run_id"]).orderBy(*contract.key).collect()]
+
+
+@pytest.fixture
+def small_run(tmp_path: Path) -> SmallRun:
+    return SmallRun(tmp_path)
+
+
+@pytest.fixture
+def make_small_run(tmp_path: Path) -> Callable[[str], SmallRun]:
+    return lambda name: SmallRun(tmp_path / name)

@@ -1,0 +1,22 @@
+"""Compiled functions are defined, and right, where no folder can hold their cache."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import eval_engine
+
+PROGRAM = """
+import numpy as np
+from eval_engine.kernels.compare_count import rows_with_nan
+print(rows_with_nan(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist())
+"""
+
+
+def test_works_without_a_cache():
+    # the locator for notebooks finds no folder for a file: as where neither the package nor the home can be written
+    environment = os.environ | {"PYTHONPATH": str(Path(eval_engine.__file__).parents[1]), "NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[True, False]"

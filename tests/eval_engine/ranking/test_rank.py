@@ -1,0 +1,113 @@
+"""Ranks against a literal loop over scores, through every way a dense table can lie on disk."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+
+def expected_ranks(run: Any) -> dict[tuple[str, int], dict[str, Any]]:
+    """The ranks table of a small run, by loops from the definitions."""
+    found = {}
+    for model, scores in run.scores.items():
+        for u, user in enumerate(run.users):
+            candidates = [j for j in range(len(run.items)) if j not in set(run.logged[u])]
+            by_source = {}
+            for source, positions in (("random", sorted(run.exposed[u])), ("truth", candidates)):
+                by_source[source] = [
+                    (
+                        int(run.items[i]),
+                        float(run.truth_values[u, i]),
+                        float(scores[u, i]),
+                        sum(scores[u, j] > scores[u, i] for j in candidates),
+                        sum(scores[u, j] == scores[u, i] for j in candidates if j != i),
+                    )
+                    for i in positions
+                ]
+            top = sorted(candidates, key=lambda j: (-scores[u, j], j))[: run.config["top"] + 1]
+            found[model, int(user)] = by_source | {"candidates": len(candidates), "top": [(int(run.items[j]), float(scores[u, j])) for j in top]}
+    return found
+
+
+def check_ranks(run: Any, spark: SparkSession) -> None:
+    from eval_engine.lake import Lake
+    from eval_engine.tables import RANKS
+
+    rows = Lake(spark, run.config["lake"]).read(RANKS, run.config["run_id"]).collect()
+    expected = expected_ranks(run)
+    assert len(rows) == len(expected)
+    for row in rows:
+        want = expected[row["model"], row["user_id"]]
+        assert row["candidates"] == want["candidates"]
+        assert row["problem"] is None
+        for source in ("random", "truth"):
+            assert list(zip(*(row[source][name] for name in ("items", "values", "scores", "above", "tied")), strict=True)) == want[source]
+        assert list(zip(row["top"]["items"], row["top"]["scores"], strict=True)) == want["top"]
+
+
+def rank(run: Any, spark: SparkSession) -> None:
+    from rich.console import Console
+
+    from jobs import rank as job
+    from jobs.cli import load
+
+    job.run(spark, load(run.write()), Console(quiet=True))
+
+
+def test_matches_loops_over_the_scores(small_run: Any, spark: SparkSession) -> None:
+    rank(small_run, spark)
+    check_ranks(small_run, spark)
+
+
+def test_vectors_as_lists_in_a_folder_with_spaces(make_small_run: Any, spark: SparkSession) -> None:
+    run = make_small_run("a b%20c")
+    run.tables["scores/a"] = pa.table({"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))})
+    rank(run, spark)
+    check_ranks(run, spark)
+
+
+def test_all_models_in_one_delta_table_with_deleted_rows(small_run: Any, spark: SparkSession) -> None:
+    both = pa.concat_tables([small_run.vectors(name).append_column("model", pa.array([name] * len(small_run.users))) for name in ("a", "b")])
+    junk = both.slice(0, 3).set_column(0, "user_id", pa.array([-1, -2, -3]))
+    del small_run.tables["scores/b"]
+    small_run.tables["scores/a"] = pa.concat_tables([junk, both])
+    small_run.write()
+    delta = f"{small_run.folder}/in/delta"
+    spark.read.parquet(f"{small_run.folder}/in/scores/a").repartition(3).write.format("delta").option("delta.enableDeletionVectors", "true").save(
+        delta
+    )
+    spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
+    small_run.config["scores"] = [{"path": delta}]
+    rank(small_run, spark)
+    check_ranks(small_run, spark)
+
+
+def test_more_row_groups_than_tasks_and_more_tasks_than_files(small_run: Any, spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        for partitions in ("1", "5"):
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+            rank(small_run, spark)
+            check_ranks(small_run, spark)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_a_user_with_scores_but_no_labels_has_a_top_list(small_run: Any, spark: SparkSession) -> None:
+    stranger = pa.table({"user_id": [7], "scores": pa.array([np.arange(len(small_run.items), dtype="<f4").tobytes()])})
+    small_run.tables = {name: pa.concat_tables([table, stranger]) if name.startswith("scores") else table for name, table in small_run.tables.items()}
+    rank(small_run, spark)
+    row = next(r for r in small_run.rows(spark, "ranks") if r[1:3] == ("a", 7))
+    assert row[3] == len(small_run.items)
+    assert row[4].items == [] if hasattr(row[4], "items") and not callable(row[4].items) else row[4]["items"] == []
+    assert row[6]["items"] == [int(i) for i in small_run.items[::-1][: small_run.config["top"] + 1]]
+
+
+@pytest.mark.parametrize("constant", [0.0, -np.inf, np.inf])
+def test_a_constant_scorer_ties_with_everybody(small_run: Any, spark: SparkSession, constant: float) -> None:
+    small_run.scores["a"][:] = constant
+    small_run.tables["scores/a"] = small_run.vectors("a")
+    rank(small_run, spark)
+    check_ranks(small_run, spark)

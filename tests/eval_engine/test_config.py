@@ -1,0 +1,73 @@
+"""A config is typed: what it does not know, it refuses, by file and key."""
+
+from pathlib import Path
+
+import pytest
+
+from eval_engine.config import check_run_id
+from eval_engine.errors import ConfigError
+from eval_engine.metric import Metric
+from jobs.cli import load
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_configs_of_the_project_load() -> None:
+    for path in sorted((ROOT / "conf").glob("*.yaml")):
+        config = load(path)
+        assert config.evaluate.metrics
+        assert config.score_tables()
+
+
+def test_the_run_id_of_the_command_line_wins() -> None:
+    assert load(ROOT / "conf" / "demo.yaml", "2026-11-15").run_id == "2026-11-15"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"metrcs": 1}, "metrcs: Extra inputs are not permitted"),
+        ({"evaluate": {"metrics": ["recal@10"]}}, "unknown metric 'recal@10'"),
+        ({"evaluate": {"metrics": ["recall@0"]}}, "K >= 1"),
+        ({"evaluate": {"metrics": []}}, "evaluate.metrics"),
+        ({"positive": "values above 3"}, "write it like `value > 3`"),
+        ({"run_id": "a/b"}, "run_id 'a/b' is not usable"),
+        ({"run_id": "it's"}, "is not usable"),
+        ({"run_id": ""}, "is not usable"),
+        ({"frame": "everything"}, "frame"),
+        ({"on_bad_rows": "ignore"}, "on_bad_rows"),
+        ({"top": 5}, "shorter than the largest cutoff"),
+        ({"scores": []}, "at least one score table"),
+        ({"inputs": {"catalogue": {"path": "x"}, "exposures": {"path": "x"}}}, "inputs.feedback is needed"),
+    ],
+)
+def test_a_bad_value_is_named(small_run, change, told) -> None:  # type: ignore[no-untyped-def]
+    small_run.config |= change
+    with pytest.raises(ConfigError, match=r"run\.yaml") as error:
+        load(small_run.write())
+    assert told in str(error.value)
+
+
+def test_files_that_are_no_config(tmp_path: Path) -> None:
+    for content, told in (("a: [", "not valid YAML"), ("- 1", "a mapping of keys is expected"), ("", "a mapping of keys is expected")):
+        (tmp_path / "bad.yaml").write_text(content)
+        with pytest.raises(ConfigError, match=told):
+            load(tmp_path / "bad.yaml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize("run_id", ["a", "2026-11-15", "A.b_c-1", "9" * 100])
+def test_usable_run_ids(run_id: str) -> None:
+    assert check_run_id(run_id) == run_id
+
+
+@pytest.mark.parametrize("run_id", ["../x", "a b", "a'b", 'a"b', "-a", ".a", "a\n", "9" * 101, "ä"])
+def test_run_ids_that_could_break_a_path_or_a_query(run_id: str) -> None:
+    with pytest.raises(ValueError, match="not usable"):
+        check_run_id(run_id)
+
+
+def test_a_metric_prints_as_it_parses() -> None:
+    assert str(Metric.parse("recall@10")) == "recall@10"
+    assert len({Metric.parse("recall@10"), Metric("recall", 10)}) == 1

@@ -1,0 +1,190 @@
+"""Every bad input ends in an error that names table, key and value, or in quarantine with a count; nothing half-written is left."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from eval_engine.errors import DataError, LakeError, PlumblineError
+from eval_engine.lake import Lake, told_of_workers
+from eval_engine.tables import ESTIMATES, RANKS
+from jobs import rank as job
+from jobs.cli import load
+
+
+def add(table: str, **row: Any) -> Callable[[Any], None]:
+    """A change that appends one row to a table."""
+
+    def change(run: Any) -> None:
+        old = run.tables[table]
+        run.tables[table] = pa.concat_tables([old, pa.table({name: pa.array([row[name]], old.schema.field(name).type) for name in old.column_names})])
+
+    return change
+
+
+def column(table: str, name: str, make: Callable[[pa.Table], Any]) -> Callable[[Any], None]:
+    """A change that replaces one column."""
+
+    def change(run: Any) -> None:
+        old = run.tables[table]
+        run.tables[table] = old.set_column(old.column_names.index(name), name, make(old))
+
+    return change
+
+
+def vector(row: int, value: Any) -> Callable[[Any], None]:
+    """A change of one user's score vector of model a."""
+
+    def make(table: pa.Table) -> pa.Array:
+        vectors = table.column("scores").to_pylist()
+        vectors[row] = value(vectors[row]) if callable(value) else value
+        return pa.array(vectors, pa.binary())
+
+    return column("scores/a", "scores", make)
+
+
+def with_nan(vector: bytes) -> bytes:
+    scores = np.frombuffer(vector, "<f4").copy()
+    scores[3] = np.nan
+    return scores.tobytes()
+
+
+def drop(table: str, name: str) -> Callable[[Any], None]:
+    return lambda run: run.tables.update({table: run.tables[table].drop_columns([name])})
+
+
+def emptied(table: str) -> Callable[[Any], None]:
+    return lambda run: run.tables.update({table: run.tables[table].slice(0, 0)})
+
+
+def copied(source: str, target: str) -> Callable[[Any], None]:
+    """A change that adds the first row of one table to another."""
+    return lambda run: run.tables.update({target: pa.concat_tables([run.tables[target], run.tables[source].slice(0, 1)])})
+
+
+BAD = {
+    "missing column": (drop("exposures", "value"), "exposures: column 'value' is missing; found user_id, item_id"),
+    "wrong type of a value": (column("exposures", "value", lambda t: pa.array(["x"] * t.num_rows)), r"exposures.value has type STRING, but a number"),
+    "wrong type of an id": (column("feedback", "item_id", lambda t: t["item_id"].cast(pa.float64())), r"feedback.item_id has type DOUBLE"),
+    "ids of two types": (column("feedback", "user_id", lambda t: t["user_id"].cast(pa.string())), "Ids must be of one type.*feedback.user_id STRING"),
+    "empty table": (emptied("exposures"), "exposures: .* is empty"),
+    "empty scores": (lambda run: (emptied("scores/a")(run), emptied("scores/b")(run)), "scores: .*no rows"),
+    "duplicate pair": (copied("exposures", "exposures"), "exposures: 2 rows break the rule duplicate_key"),
+    "exposure that was logged before": (copied("feedback", "exposures"), "rule exposed_but_seen.*frame: all_items if they were drawn from all"),
+    "NULL value": (add("exposures", user_id=100, item_id=1000, value=None), "exposures: 1 row breaks the rule null_value.*value=NULL"),
+    "NaN value": (add("exposures", user_id=100, item_id=1000, value=float("nan")), "exposures: 1 row breaks the rule nan_value"),
+    "NULL user": (add("feedback", user_id=None, item_id=1000, value=1.0), "feedback: 1 row breaks the rule null_key.*user_id=NULL"),
+    "exposed item outside the catalogue": (
+        add("exposures", user_id=100, item_id=1, value=5.0),
+        "exposures: 1 row breaks the rule outside_catalogue .first: user_id=100, item_id=1, value=5.0",
+    ),
+    "NaN score": (vector(4, with_nan), "scores of model a: user_id=104 cannot be ranked: its score of item_id=1009 is NaN"),
+    "NULL score vector": (vector(4, None), "user_id=104 cannot be ranked: its score vector is NULL"),
+    "short score vector": (vector(4, lambda v: v[:-4]), "user_id=104 cannot be ranked: its score vector has 29 scores for a catalogue of 30"),
+    "vector of odd bytes": (vector(4, lambda v: v[:-1]), "user_id=104 cannot be ranked: its score vector has 29.75 scores"),
+    "a user scored twice": (
+        lambda run: run.tables.update({"scores/a": pa.concat_tables([run.tables["scores/a"], run.tables["scores/a"].slice(2, 1)])}),
+        "scores: 1 user breaks the rule duplicate_key .first: user_id=102",
+    ),
+    "labels without scores": (
+        lambda run: run.tables.update({"scores/b": run.tables["scores/b"].slice(1)}),
+        "scores: 1 user breaks the rule not_scored .first: user_id=100, model=b",
+    ),
+    "scores of another type": (column("scores/a", "scores", lambda t: pa.array([1.0] * t.num_rows)), "column 'scores' has type DOUBLE"),
+    "catalogue position missing": (
+        column("catalogue", "position", lambda t: pa.array([None, *range(1, 30)], pa.int32())),
+        "catalogue: item_id=1000 has position=NULL",
+    ),
+    "catalogue position twice": (
+        column("catalogue", "position", lambda t: pa.array([1, *range(1, 30)], pa.int32())),
+        "catalogue: positions of 30 items must be 0 to 29",
+    ),
+    "catalogue item twice": (add("catalogue", item_id=1000, position=30), "catalogue: item_id=1000 stands in it more than once"),
+    "absent input": (lambda run: run.config["inputs"]["exposures"].update(path=str(run.folder / "absent")), "exposures: .*absent cannot be read"),
+    "column mapped that is none": (
+        lambda run: run.config["inputs"]["exposures"].update(columns={"rating": "value"}),
+        "exposures: columns maps rating",
+    ),
+}
+
+
+def rank_without_a_lake(run: Any, spark: SparkSession) -> None:
+    """Check and rank, as the job does before it writes."""
+    config = load(run.write())
+    checked = job.check(spark, config)
+    job.rank(spark, config, checked, (str(run.folder / "in" / "catalogue" / "part-0.parquet"),)).write.format("noop").mode("overwrite").save()
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_error_that_says_what_and_where(small_run: Any, spark: SparkSession, name: str) -> None:
+    change, told = BAD[name]
+    change(small_run)
+    with pytest.raises(PlumblineError, match=told) as error, told_of_workers():
+        rank_without_a_lake(small_run, spark)
+    assert error.value.exit_code == 3
+    assert "Traceback" not in str(error.value)
+
+
+def test_a_failed_run_leaves_nothing_but_its_failure(small_run: Any, spark: SparkSession) -> None:
+    vector(39, with_nan)(small_run)  # found while ranking, after other tasks were done
+    with pytest.raises(DataError, match="user_id=139 cannot be ranked"):
+        small_run.run(spark)
+    lake = Lake(spark, small_run.config["lake"])
+    assert lake.read(RANKS, "small").isEmpty()
+    assert not lake._exists(ESTIMATES)
+    ((stage, status, error),) = [(row[1], row[2], row[8]) for row in small_run.rows(spark, "runs")]
+    assert (stage, status) == ("rank", "failed")
+    assert "user_id=139" in error
+
+
+def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, spark: SparkSession) -> None:
+    small_run.config["on_bad_rows"] = "quarantine"
+    for change in (
+        add("exposures", user_id=100, item_id=1, value=5.0),
+        add("exposures", user_id=None, item_id=1000, value=5.0),
+        add("truth", user_id=100, item_id=1000, value=2.0),
+        vector(4, with_nan),
+        vector(7, None),
+    ):
+        change(small_run)
+    small_run.tables["scores/b"] = small_run.tables["scores/b"].slice(1)
+    small_run.run(spark)
+    counts = {(row[1], row[2]): (row[3], row[5]) for row in small_run.rows(spark, "quality")}
+    assert counts == {
+        ("exposures", "null_key"): (1, "quarantined"),
+        ("exposures", "outside_catalogue"): (1, "quarantined"),
+        ("scores", "bad_vector"): (2, "quarantined"),
+        ("scores", "not_scored"): (1, "left out"),
+        ("truth", "duplicate_key"): (2, "quarantined"),
+        ("truth", "outside_frame"): counts["truth", "outside_frame"],
+    }
+    kept = small_run.rows(spark, "quarantine")
+    assert len(kept) == 6
+    assert ("small", "exposures", "outside_catalogue", '{"user_id":100,"item_id":1,"value":5.0}') in kept
+    ranks = {row[1:3]: row for row in small_run.rows(spark, "ranks")}
+    assert ranks["a", 104][3] is None
+    assert "NaN" in ranks["a", 104][-1]
+    assert ranks["a", 107][-1] == "its score vector is NULL"
+    estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
+    assert estimates["a", "full_macro", 3][10] + estimates["a", "full_macro", 3][11] == 38
+
+
+def test_a_lake_that_cannot_be_written(small_run: Any, spark: SparkSession) -> None:
+    (small_run.folder / "file").parent.mkdir(parents=True, exist_ok=True)
+    (small_run.folder / "file").write_text("")
+    small_run.config["lake"] = str(small_run.folder / "file" / "lake")
+    with pytest.raises(LakeError, match=r"cannot be written .*Give a writable `lake`") as error:
+        small_run.run(spark)
+    assert error.value.exit_code == 4
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, -200), (4, None)])
+def test_a_score_file_that_is_not_whole(small_run: Any, spark: SparkSession, first: int, last: int | None) -> None:
+    path = small_run.write()
+    file = small_run.folder / "in" / "scores" / "a" / "part-0.parquet"
+    file.write_bytes(file.read_bytes()[first:last])
+    with pytest.raises(DataError, match=r"scores of a: .*cannot be read"):
+        job.check(spark, load(path))

@@ -1,0 +1,62 @@
+"""The config of training: tags, defaults, and errors that name the key."""
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from models.spec import MF, IpsBce, Model, Observed, Train
+
+MF_IPS = {
+    "kind": "mf",
+    "name": "mf_ips",
+    "loss": {"kind": "ips_bce", "propensity": {"kind": "popularity", "power": 1}},
+    "sampler": {"kind": "observed"},
+}
+
+
+def test_tags_choose_the_types() -> None:
+    spec = Train.model_validate({"scores": "scores", "models": [{"kind": "random", "name": "r"}, {"kind": "popularity", "name": "p"}, MF_IPS]})
+    assert [type(model).__name__ for model in spec.models] == ["Random", "Popularity", "MF"]
+    mf = spec.models[2]
+    assert isinstance(mf, MF)
+    assert isinstance(mf.loss, IpsBce)
+    assert mf.loss.propensity.power == 1
+    assert isinstance(mf.sampler, Observed)
+    assert spec.device == "cpu"
+    assert spec.block_mb == 64
+
+
+def test_dumps_what_it_reads() -> None:
+    spec = Train.model_validate({"scores": "scores", "models": [MF_IPS]})
+    assert Train.model_validate(spec.model_dump()) == spec
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"dimms": 3}, "dimms"),
+        ({"kind": "mff"}, "mff"),
+        ({"name": "a/b"}, "model name 'a/b'"),
+        ({"loss": {"kind": "bce", "floor": 0.1}}, "floor"),
+        ({"sampler": {"kind": "uniform_negatives", "per_positive": 0}}, "per_positive"),
+        ({"validation_share": 1.0}, "validation_share"),
+    ],
+)
+def test_a_wrong_model_is_an_error_that_names_the_key(change: dict[str, object], key: str) -> None:
+    with pytest.raises(ValidationError, match=key):
+        TypeAdapter(Model).validate_python(MF_IPS | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [({"block_mb": 129}, "block_mb"), ({"scores": "s3://bucket/x"}, "mounted folder"), ({"models": [MF_IPS, MF_IPS]}, "mf_ips"), ({"sed": 1}, "sed")],
+)
+def test_a_wrong_section_is_an_error_that_names_the_key(change: dict[str, object], key: str) -> None:
+    with pytest.raises(ValidationError, match=key):
+        Train.model_validate({"scores": "scores", "models": [MF_IPS]} | change)
+
+
+def test_needs_no_torch() -> None:
+    subprocess.run([sys.executable, "-c", "import sys, models.spec; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)"], check=True)
