@@ -4,6 +4,8 @@ A message names the table, the key and the value, says why it cannot be, and wha
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class PlumblineError(Exception):
@@ -32,8 +34,38 @@ class LakeError(PlumblineError):
     """The lake cannot be read or written."""
 
 
-def worker_error(error: BaseException) -> PlumblineError | None:
-    """The error that a Python worker of Spark raised, taken from the traceback text in which Spark wraps it."""
-    found = re.findall(r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", str(error), re.DOTALL)
-    kinds = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError)}
-    return next((kinds[name](text.strip()) for name, text in found if name in kinds), None)
+KINDS = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError)}
+
+
+def known_error(error: BaseException) -> PlumblineError | None:
+    """What an operator can fix, taken from the long account that Spark gives of a failed job; None if it is something else."""
+    told = str(error)
+    # raised by our own code in a Python worker: Spark wraps the traceback
+    found = re.findall(r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", told, re.DOTALL)
+    for name, text in found:
+        if name in KINDS:
+            return KINDS[name](text.strip())
+    if match := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE", told, re.DOTALL):  # raise_error in our own SQL
+        return DataError(match[1])
+    if match := re.search(r"FAILED_READ_FILE\S* .*?file (\S+?)\.?\s", told):
+        causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.*)", told)
+        return DataError(
+            f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). Is it whole, and still there? Make the table again."
+        )
+    if match := re.search(r"\[MALFORMED_RECORD_IN_PARSING[^]]*\] (.*?)\.\s", told):
+        return DataError(f"A CSV input cannot be parsed: {match[1][:300]}. Fix the row.")
+    return None
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """An error that an operator can fix is raised as such, not as Spark's account of it."""
+    try:
+        yield
+    except PlumblineError:
+        raise
+    except Exception as error:
+        known = known_error(error)
+        if known:
+            raise known from None
+        raise

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.config import check_run_id
-from eval_engine.errors import DataError, LakeError, PlumblineError, worker_error
+from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.tables import Table
 
 UNWRITABLE = re.compile(
@@ -84,7 +84,7 @@ class Lake:
     def _told(self, table: Table) -> Iterator[None]:
         """Spark's errors as errors with a remedy."""
         try:
-            with told_of_workers():
+            with told_plainly():
                 yield
         except PlumblineError:
             raise
@@ -94,18 +94,6 @@ class Lake:
                     f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."
                 ) from None
             raise
-
-
-@contextmanager
-def told_of_workers() -> Iterator[None]:
-    """An error that a Python worker raised, as that error, not as Spark's account of it."""
-    try:
-        yield
-    except Exception as error:
-        known = worker_error(error)
-        if known:
-            raise known from None
-        raise
 
 
 def _first_line(error: Exception) -> str:

@@ -29,7 +29,7 @@ RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead o
 
 def main() -> None:
     """The `plumbline` command."""
-    _told(app)
+    told(app)
 
 
 def run_stage(name: str, stage: Stage) -> None:
@@ -38,7 +38,12 @@ def run_stage(name: str, stage: Stage) -> None:
     parser.add_argument("--config", required=True, help="the run's YAML file")
     parser.add_argument("--run-id", help="use this run_id instead of the config's")
     given = parser.parse_args()
-    _told(lambda: stage(_session(), load(given.config, given.run_id), Console(stderr=True)))
+
+    def work() -> None:
+        config = load(given.config, given.run_id)  # before Spark starts: a bad config is told at once
+        stage(_session(), config, Console(stderr=True))
+
+    told(work)
 
 
 def load(path: str | Path, run_id: str | None = None) -> RunConfig:
@@ -116,7 +121,7 @@ def _demo_config() -> Path:
     return next(path for path in (here.parent / "conf" / "demo.yaml", here / "demo.yaml") if path.exists())
 
 
-def _told(work: Callable[[], object]) -> NoReturn:
+def told(work: Callable[[], object]) -> NoReturn:
     """Runs it and exits: with a message and an exit code for what an operator can fix."""
     try:
         work()

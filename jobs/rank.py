@@ -18,7 +18,7 @@ from eval_engine.catalogue import n_items
 from eval_engine.config import Input, Scores
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, read_input, read_table, same_id_types
-from eval_engine.lake import Lake, told_of_workers
+from eval_engine.lake import Lake
 from eval_engine.ranking import rank as ranking
 from eval_engine.session import rows_per_batch
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
@@ -77,9 +77,8 @@ def check(spark: SparkSession, config: RunConfig) -> Checked:
         raise empty("catalogue", config.inputs.catalogue.path)
     spark.conf.set(*rows_per_batch(n))
     labels = label_rules.user_labels(frames, catalogue, config.frame).persist()
-    with told_of_workers():
-        for source in label_rules.empty_sources(labels, frames):
-            raise empty(label_rules.TABLE[source], inputs[label_rules.TABLE[source]].path)
+    for source in label_rules.empty_sources(labels, frames):
+        raise empty(label_rules.TABLE[source], inputs[label_rules.TABLE[source]].path)
     quality = _judge_labels(labels, config)
     scored = ranking.scored(users)
     if not scored.files:

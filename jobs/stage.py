@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
+from eval_engine.errors import told_plainly
 from eval_engine.inputs import input_format
 from eval_engine.lake import Lake, full_path
 from eval_engine.tables import RUNS
@@ -36,7 +37,8 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
     write("running", None, facts, None)
     facts = (*facts[:2], {table: input_version(spark, where) for table, where in inputs.items()})
     try:
-        yield
+        with told_plainly():
+            yield
     except BaseException as error:
         write("failed", time.monotonic() - clock, facts, f"{type(error).__name__}: {error}"[:2000])
         raise

@@ -29,9 +29,9 @@ def run(config: RunConfig, console: Console) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import _told, load
+    from jobs.cli import load, told
 
     parser = argparse.ArgumentParser(prog="jobs/train.py", description="Train the models of a run.")
     parser.add_argument("--config", required=True, help="the run's YAML file")
     given = parser.parse_args()
-    _told(lambda: run(load(given.config), Console(stderr=True)))
+    told(lambda: run(load(given.config), Console(stderr=True)))

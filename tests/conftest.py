@@ -87,6 +87,19 @@ class SmallRun:
         rank.run(spark, config, console)
         evaluate.run(spark, config, console)
 
+    def ranks(self, spark: SparkSession) -> list[Any]:
+        """Check and rank, as the job does before it writes; the rows it would write."""
+        from eval_engine.errors import told_plainly
+        from jobs import rank
+        from jobs.cli import load
+
+        config = load(self.write())
+        with told_plainly():
+            checked = rank.check(spark, config)
+            found = rank.rank(spark, config, checked, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)).collect()
+            checked.labels.unpersist()
+        return found
+
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""
         from eval_engine import tables
@@ -94,6 +107,14 @@ class SmallRun:
 
         contract = getattr(tables, table.upper())
         return [tuple(row) for row in Lake(spark, self.config["lake"]).read(contract, self.config["run_id"]).orderBy(*contract.key).collect()]
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> SmallRun:
+    """A run that is done; for tests that only look at it."""
+    run = SmallRun(tmp_path_factory.mktemp("finished"))
+    run.run(spark)
+    return run
 
 
 @pytest.fixture

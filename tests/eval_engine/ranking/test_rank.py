@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 
@@ -31,11 +30,7 @@ def expected_ranks(run: Any) -> dict[tuple[str, int], dict[str, Any]]:
     return found
 
 
-def check_ranks(run: Any, spark: SparkSession) -> None:
-    from eval_engine.lake import Lake
-    from eval_engine.tables import RANKS
-
-    rows = Lake(spark, run.config["lake"]).read(RANKS, run.config["run_id"]).collect()
+def check_ranks(run: Any, rows: list[Any]) -> None:
     expected = expected_ranks(run)
     assert len(rows) == len(expected)
     for row in rows:
@@ -47,25 +42,20 @@ def check_ranks(run: Any, spark: SparkSession) -> None:
         assert list(zip(row["top"]["items"], row["top"]["scores"], strict=True)) == want["top"]
 
 
-def rank(run: Any, spark: SparkSession) -> None:
-    from rich.console import Console
-
-    from jobs import rank as job
-    from jobs.cli import load
-
-    job.run(spark, load(run.write()), Console(quiet=True))
-
-
-def test_matches_loops_over_the_scores(small_run: Any, spark: SparkSession) -> None:
-    rank(small_run, spark)
-    check_ranks(small_run, spark)
+def test_matches_loops_over_the_scores_on_any_number_of_tasks(small_run: Any, spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        for partitions in ("1", "5"):
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+            check_ranks(small_run, small_run.ranks(spark))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 def test_vectors_as_lists_in_a_folder_with_spaces(make_small_run: Any, spark: SparkSession) -> None:
     run = make_small_run("a b%20c")
     run.tables["scores/a"] = pa.table({"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))})
-    rank(run, spark)
-    check_ranks(run, spark)
+    check_ranks(run, run.ranks(spark))
 
 
 def test_all_models_in_one_delta_table_with_deleted_rows(small_run: Any, spark: SparkSession) -> None:
@@ -80,34 +70,26 @@ def test_all_models_in_one_delta_table_with_deleted_rows(small_run: Any, spark: 
     )
     spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
     small_run.config["scores"] = [{"path": delta}]
-    rank(small_run, spark)
-    check_ranks(small_run, spark)
-
-
-def test_more_row_groups_than_tasks_and_more_tasks_than_files(small_run: Any, spark: SparkSession) -> None:
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    try:
-        for partitions in ("1", "5"):
-            spark.conf.set("spark.sql.shuffle.partitions", partitions)
-            rank(small_run, spark)
-            check_ranks(small_run, spark)
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
+    check_ranks(small_run, small_run.ranks(spark))
 
 
 def test_a_user_with_scores_but_no_labels_has_a_top_list(small_run: Any, spark: SparkSession) -> None:
     stranger = pa.table({"user_id": [7], "scores": pa.array([np.arange(len(small_run.items), dtype="<f4").tobytes()])})
     small_run.tables = {name: pa.concat_tables([table, stranger]) if name.startswith("scores") else table for name, table in small_run.tables.items()}
-    rank(small_run, spark)
-    row = next(r for r in small_run.rows(spark, "ranks") if r[1:3] == ("a", 7))
-    assert row[3] == len(small_run.items)
-    assert row[4].items == [] if hasattr(row[4], "items") and not callable(row[4].items) else row[4]["items"] == []
-    assert row[6]["items"] == [int(i) for i in small_run.items[::-1][: small_run.config["top"] + 1]]
+    row = next(r for r in small_run.ranks(spark) if (r["model"], r["user_id"]) == ("a", 7))
+    assert row["candidates"] == len(small_run.items)
+    assert row["random"]["items"] == []
+    assert row["top"]["items"] == [int(i) for i in small_run.items[::-1][: small_run.config["top"] + 1]]
 
 
-@pytest.mark.parametrize("constant", [0.0, -np.inf, np.inf])
-def test_a_constant_scorer_ties_with_everybody(small_run: Any, spark: SparkSession, constant: float) -> None:
-    small_run.scores["a"][:] = constant
-    small_run.tables["scores/a"] = small_run.vectors("a")
-    rank(small_run, spark)
-    check_ranks(small_run, spark)
+def test_constant_scorers_tie_with_everybody(small_run: Any, spark: SparkSession) -> None:
+    small_run.scores["a"][:] = -np.inf
+    small_run.scores["b"][:] = 0.0
+    small_run.tables |= {f"scores/{name}": small_run.vectors(name) for name in ("a", "b")}
+    check_ranks(small_run, small_run.ranks(spark))
+
+
+def test_the_frame_of_all_items_keeps_logged_pairs(small_run: Any, spark: SparkSession) -> None:
+    small_run.config["frame"] = "all_items"
+    small_run.logged = small_run.logged[:, :0]  # nothing is excluded
+    check_ranks(small_run, small_run.ranks(spark))

@@ -1,0 +1,107 @@
+"""Whole runs on real files: right numbers, the same tables on any partitioning and twice, any kind of input and id."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from pyspark.sql import SparkSession
+
+from eval_engine import full_recall, full_recall_micro, rank_facts, traditional_recall, ure_recall, ure_recall_micro
+
+ANSWERS = {
+    "full_macro": full_recall,
+    "full_micro": full_recall_micro,
+    "traditional": traditional_recall,
+    "ure_macro": ure_recall,
+    "ure_micro": ure_recall_micro,
+}
+
+
+def in_memory(run: Any) -> dict[tuple[str, str, int], tuple[float, ...]]:
+    """The run's estimates by the functions for arrays, without Spark or files."""
+    found = {}
+    everything = np.tile(np.arange(len(run.items)), (len(run.users), 1))
+    unseen = [np.setdiff1d(row, logged) for row, logged in zip(everything, run.logged, strict=True)]
+    for model, scores in run.scores.items():
+        for estimator, answer in ANSWERS.items():
+            shown = unseen if estimator.startswith("full") else list(run.exposed)
+            values = [row[items] for row, items in zip(run.truth_values, shown, strict=True)]
+            facts = rank_facts(scores, shown, values, list(run.logged))
+            for k in (2,) if estimator == "traditional" else (3, 9):
+                found[model, estimator, k] = answer(facts, k, facts.value > 3)
+    return found
+
+
+def test_estimates_are_those_of_the_functions_for_arrays(finished_run: Any, spark: SparkSession) -> None:
+    rows = {(row[1], row[2], row[4]): row for row in finished_run.rows(spark, "estimates")}
+    expected = in_memory(finished_run)
+    assert {key for key in rows if key[1] != "full_selected"} == set(expected)
+    for key, want in expected.items():
+        np.testing.assert_allclose(rows[key][5:9], want[:4], rtol=1e-12)
+        assert rows[key][10:12] == (want.n_users, want.n_left_out)
+    assert all("recall" in row[12] or "share" in row[12] for row in rows.values())
+    runs = {row[1]: row for row in finished_run.rows(spark, "runs")}
+    assert {name: row[2] for name, row in runs.items()} == {"rank": "done", "evaluate": "done"}
+    assert runs["rank"][6]["spark"] == spark.version
+    assert "exposures (parquet)" in runs["rank"][7]["exposures"]
+
+
+def test_a_second_run_on_other_partitions_leaves_the_same_tables(finished_run: Any, spark: SparkSession) -> None:
+    before = {table: finished_run.rows(spark, table) for table in ("ranks", "statistics", "estimates", "quality", "catalogue")}
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        finished_run.run(spark)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    assert {table: finished_run.rows(spark, table) for table in before} == before
+
+
+def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_run: Any, spark: SparkSession) -> None:
+    other = small_run
+
+    def named(table: pa.Table) -> pa.Table:
+        for column in ("user_id", "item_id"):
+            if column in table.column_names:
+                number = table.column_names.index(column)
+                table = table.set_column(number, column, pa.array([f"{column[0]}{x:07d}" for x in table[column].to_pylist()]))
+        return table
+
+    other.tables = {name: named(table) for name, table in other.tables.items()}
+    other.write()
+    folder = other.folder / "in"
+    exposures = other.tables["exposures"].rename_columns(["who", "what", "stars"])
+    pa_csv.write_csv(exposures, folder / "exposures.csv")
+    other.config["inputs"]["exposures"] = {"path": str(folder / "exposures.csv"), "columns": {"user_id": "who", "item_id": "what", "value": "stars"}}
+    spark.read.parquet(str(folder / "truth")).write.format("delta").save(str(folder / "truth_delta"))
+    other.config["inputs"]["truth"] = {"path": str(folder / "truth_delta")}
+    spark.sql("CREATE DATABASE IF NOT EXISTS shop")
+    spark.sql("DROP TABLE IF EXISTS shop.feedback")
+    spark.read.parquet(str(folder / "feedback")).write.format("delta").option("path", str(folder / "feedback_delta")).saveAsTable("shop.feedback")
+    other.config["inputs"]["feedback"] = {"path": "shop.feedback"}
+    other.run(spark)
+    assert [row[1:] for row in other.rows(spark, "estimates")] == [row[1:] for row in finished_run.rows(spark, "estimates")]
+    (first, *_) = other.rows(spark, "ranks")
+    assert first[2] == "u0000100"
+    assert set(first[4]["items"]) < {f"i{x:07d}" for x in other.items}
+    assert {row[1]: row[7] for row in other.rows(spark, "runs")}["rank"]["truth"].endswith("(delta version 0)")
+
+
+def test_csv_numbers_are_numbers_and_only_then(small_run: Any, spark: SparkSession) -> None:
+    from eval_engine.inputs import read_input
+
+    wanted = {"user_id": "id", "item_id": "id", "value": "value"}
+    small_run.folder.mkdir(exist_ok=True)
+    cases = {
+        "1,2,3.5": ("bigint", "bigint"),
+        "007,2,3.5": ("string", "bigint"),
+        "1,a,3.5": ("bigint", "string"),
+        "123456789012345678901,2,1": ("string", "bigint"),
+    }
+    for line, kinds in cases.items():
+        path = small_run.folder / "x.csv"
+        path.write_text(f"user_id,item_id,value\n{line}\n")
+        found = read_input(spark, "exposures", str(path), None, {}, wanted)
+        assert tuple(kind for _, kind in found.dtypes) == (*kinds, "double")
+        assert str(found.first()["user_id"]) == line.split(",")[0]
