@@ -22,6 +22,9 @@ def spark() -> Iterator[SparkSession]:
     from eval_engine.session import QUICK_START, spark_session
 
     session = spark_session("tests", QUICK_START)
+    # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
 

@@ -121,20 +121,22 @@ def test_an_error_that_says_what_and_where(small_run: Any, spark: SparkSession, 
     assert "Traceback" not in str(error.value)
 
 
-def test_a_failed_run_leaves_nothing_but_its_failure(small_run: Any, spark: SparkSession) -> None:
+def test_a_failed_run_leaves_nothing_but_its_failure(small_run: Any, finished_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"lake": finished_run.config["lake"], "run_id": "failed"}
     vector(39, with_nan)(small_run)  # found while ranking, after other tasks were done
     with pytest.raises(DataError, match="user_id=139 cannot be ranked"):
         small_run.run(spark)
     lake = Lake(spark, small_run.config["lake"])
-    assert lake.read(RANKS, "small").isEmpty()
-    assert not lake._exists(ESTIMATES)
+    assert lake.read(RANKS, "failed").isEmpty()
+    assert lake.read(ESTIMATES, "failed").isEmpty()
+    assert not lake.read(RANKS, "small").isEmpty()
     ((stage, status, error),) = [(row[1], row[2], row[8]) for row in small_run.rows(spark, "runs")]
     assert (stage, status) == ("rank", "failed")
     assert "user_id=139" in error
 
 
-def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, spark: SparkSession) -> None:
-    small_run.config["on_bad_rows"] = "quarantine"
+def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"lake": finished_run.config["lake"], "run_id": "kept_out", "on_bad_rows": "quarantine"}
     for change in (
         add("exposures", user_id=100, item_id=1, value=5.0),
         add("exposures", user_id=None, item_id=1000, value=5.0),
@@ -156,7 +158,7 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, spark: Spa
     }
     kept = small_run.rows(spark, "quarantine")
     assert len(kept) == 6
-    assert ("small", "exposures", "outside_catalogue", '{"user_id":100,"item_id":1,"value":5.0}') in kept
+    assert ("kept_out", "exposures", "outside_catalogue", '{"user_id":100,"item_id":1,"value":5.0}') in kept
     ranks = {row[1:3]: row for row in small_run.rows(spark, "ranks")}
     assert ranks["a", 104][3] is None
     assert "NaN" in ranks["a", 104][-1]
