@@ -23,6 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ from models.score_table import binary_column
 ITEMS, LABELS, TOP, PROCESSES, REPEATS = 10_000, 10, 100, 2, 3
 GROUP = 1600  # users of a row group of 64 MB
 Floats = npt.NDArray[np.float32]
+Rows = tuple[npt.NDArray[Any], ...]  # above, tied, scores of the top
 
 
 def best(work: Callable[[], object]) -> float:
@@ -68,7 +70,7 @@ def label_positions(first: int, n_users: int) -> npt.NDArray[np.int64]:
     return (user * 7919 + np.arange(LABELS) * 997) % ITEMS
 
 
-def numpy_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def numpy_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> Rows:
     """above, tied and the first 101 scores of each row: what one writes with numpy."""
     above, tied = np.empty(positions.shape, np.int64), np.empty(positions.shape, np.int64)
     top = np.empty((len(scores), TOP + 1), np.float32)
@@ -82,7 +84,7 @@ def numpy_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> tuple[npt.ND
     return above, tied, top
 
 
-def kernel_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def kernel_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> Rows:
     """The same by the engine's kernel."""
     n = len(scores)
     nobody = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
@@ -90,7 +92,7 @@ def kernel_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> tuple[npt.N
     return ranked.above.reshape(n, LABELS), ranked.tied.reshape(n, LABELS), ranked.top_scores
 
 
-def only_read(scores: Floats, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+def only_read(scores: Floats, positions: npt.NDArray[np.int64]) -> Rows:
     """Nothing is done with the scores."""
     return (positions[:, :0],)
 
