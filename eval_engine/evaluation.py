@@ -55,13 +55,19 @@ class Question(NamedTuple):
 
 
 def statistics(ranks: DataFrame, question: Question) -> DataFrame:
-    """The statistics table's rows, but for run_id; users that could not be ranked are no part of them."""
-    needed = ranks.where("problem IS NULL").select("model", "candidates", *question.sources)
+    """The statistics table's rows, but for run_id."""
+    needed = ranks.select("model", "candidates", *question.sources)
     partial = needed.mapInArrow(_summed(question), SCHEMA)
     totals = [
         F.sum(name).cast(kind).alias(name) for name, kind in [("n_users", "bigint"), ("n_left_out", "bigint"), *[(s, "decimal(38,12)") for s in SUMS]]
     ]
     return partial.groupBy("model", "estimator", "metric", "k").agg(*totals)
+
+
+def ranked_by_all(ranks: DataFrame) -> DataFrame:
+    """Without the users that some model's scores could not rank: models are compared on the same users."""
+    unranked = ranks.where("problem IS NOT NULL").select("user_id").distinct()
+    return ranks.join(unranked, "user_id", "left_anti")
 
 
 def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -61,7 +61,7 @@ def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str
         if theirs not in df.columns:
             raise DataError(
                 f"{table}: column {theirs!r} is missing; found {', '.join(df.columns)}. "
-                f"Map it in the config, e.g. columns: {{{name}: {df.columns[0] if df.columns else 'its name'}}}."
+                f"Map it in the config, as in columns: {{{name}: its_name_there}}."
             )
         chosen.append(_typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, meaning, f"{table}.{theirs}").alias(name))
     return df.select(*chosen)

@@ -6,6 +6,8 @@ Reads scores, exposures, feedback, catalogue and, where there is one, the truth.
 run_id only: safe to retry). Scores are read once; evaluating needs only what is written here.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -47,25 +49,25 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
     run_id = {"run_id": config.run_id}
-    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)):
+    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), ExitStack() as until_done:
         with spark_progress(spark, console, "Checking the inputs"):
-            checked = check(spark, config)
-        with spark_progress(spark, console, f"Ranking {', '.join(checked.scored.models)}"):
-            lake.replace(CATALOGUE, checked.catalogue.coalesce(1), run_id)
+            inputs = until_done.enter_context(checked(spark, config))
+        with spark_progress(spark, console, f"Ranking {', '.join(inputs.scored.models)}"):
+            lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
             written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
-            lake.replace(RANKS, rank(spark, config, checked, tuple(row["file"] for row in written.collect())), run_id)
-        quality = checked.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
+            lake.replace(RANKS, rank(spark, config, inputs, tuple(row["file"] for row in written.collect())), run_id)
+        quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.replace(QUALITY, spark.createDataFrame(quality, "table STRING, rule STRING, n_rows BIGINT, example STRING, action STRING"), run_id)
         kept_out = any(action == "quarantined" for *_, action in quality)
-        rows = _quarantined(checked.labels, lake, config.run_id) if kept_out else spark.createDataFrame([], "table STRING, rule STRING, row STRING")
+        rows = _quarantined(inputs.labels, lake, config.run_id) if kept_out else spark.createDataFrame([], "table STRING, rule STRING, row STRING")
         lake.replace(QUARANTINE, rows, run_id)
-        checked.labels.unpersist()
         for table, rule, n_rows, example, action in quality:
             console.print(f"[yellow]{table}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
 
 
-def check(spark: SparkSession, config: RunConfig) -> Checked:
-    """Reads everything but scores, and raises on what cannot be used; writes nothing."""
+@contextmanager
+def checked(spark: SparkSession, config: RunConfig) -> Iterator[Checked]:
+    """Reads everything but scores, and raises on what cannot be used; writes nothing. Labels are kept by Spark until the block ends."""
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", config.inputs.catalogue, ITEM)
     frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in label_rules.TABLE.items() if table in inputs}
@@ -77,23 +79,30 @@ def check(spark: SparkSession, config: RunConfig) -> Checked:
         raise empty("catalogue", config.inputs.catalogue.path)
     spark.conf.set(*rows_per_batch(n))
     labels = label_rules.user_labels(frames, catalogue, config.frame).persist()
-    for source in label_rules.empty_sources(labels, frames):
-        raise empty(label_rules.TABLE[source], inputs[label_rules.TABLE[source]].path)
-    quality = _judge_labels(labels, config)
-    scored = ranking.scored(users)
-    if not scored.files:
-        raise DataError(
-            f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
-        )
-    quality += _judge_coverage(users, labels, scored.models, config)
-    return Checked(catalogue, labels, users, tables, scored, n, quality)
+    try:
+        for source in label_rules.empty_sources(labels, frames):
+            raise empty(label_rules.TABLE[source], inputs[label_rules.TABLE[source]].path)
+        quality = _judge_labels(labels, config)
+        scored = ranking.scored(users)
+        if not scored.files:
+            raise DataError(
+                f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
+            )
+        judged = ranking.judged_users(users, labels, scored.models)
+        uncovered = _judge_coverage(judged, config)
+        if uncovered:  # left out for every model, or the models would be compared on different users
+            users = users.join(judged.select("user_id"), "user_id", "left_anti")
+        quality += uncovered
+        yield Checked(catalogue, labels, users, tables, scored, n, quality)
+    finally:
+        labels.unpersist()  # also after an error: a session that goes on would find the old labels under the same paths
 
 
-def rank(spark: SparkSession, config: RunConfig, checked: Checked, catalogue_files: tuple[str, ...]) -> DataFrame:
+def rank(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_files: tuple[str, ...]) -> DataFrame:
     """The ranks of every scored user."""
-    columns = tuple(table.score_column for table in checked.tables)
-    settings = ranking.Ranking(checked.n_items, config.top + 1, columns, catalogue_files, config.on_bad_rows)
-    return ranking.rank(spark, checked.users, checked.labels, checked.scored.files, settings)
+    columns = tuple(table.score_column for table in inputs.tables)
+    settings = ranking.Ranking(inputs.n_items, config.top + 1, columns, catalogue_files, config.on_bad_rows)
+    return ranking.rank(spark, inputs.users, inputs.labels, inputs.scored.files, settings)
 
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
@@ -141,10 +150,10 @@ def _judge_labels(labels: DataFrame, config: RunConfig) -> Quality:
     return quality
 
 
-def _judge_coverage(users: DataFrame, known: DataFrame, models: list[str], config: RunConfig) -> Quality:
+def _judge_coverage(judged: DataFrame, config: RunConfig) -> Quality:
     """How users of scores and labels fit together: users without scores may be left out, copies never."""
     quality: Quality = []
-    for row in sorted(ranking.coverage_problems(users, known, models).collect()):
+    for row in sorted(ranking.coverage_problems(judged).collect()):
         if config.on_bad_rows == "error" or row["rule"] != "not_scored":
             raise ranking.refuse(*row)
         quality.append(("scores", row["rule"], row["n_rows"], row["example"], "left out"))

@@ -97,11 +97,8 @@ class SmallRun:
         from jobs.cli import load
 
         config = load(self.write())
-        with told_plainly():
-            checked = rank.check(spark, config)
-            found = rank.rank(spark, config, checked, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)).collect()
-            checked.labels.unpersist()
-        return found
+        with told_plainly(), rank.checked(spark, config) as inputs:
+            return rank.rank(spark, config, inputs, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)).collect()
 
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""

@@ -62,8 +62,8 @@ def scored(users: DataFrame) -> Scored:
     return Scored(sorted({(r["file"], r["input"]) for r in rows}), sorted({r["model"] for r in rows if r["model"] is not None}))
 
 
-def coverage_problems(users: DataFrame, labels: DataFrame, models: list[str]) -> DataFrame:
-    """rule, n_rows, example: users without id, scored twice by a model, labelled but not scored by every model."""
+def judged_users(users: DataFrame, labels: DataFrame, models: list[str]) -> DataFrame:
+    """user_id, rule, told of each user without id, scored twice by a model, or labelled but not scored by every model."""
     labelled = labels.where(" OR ".join(f"size({source}.items) > 0" for source in SOURCES)).select("user_id", F.lit(True).alias("labelled"))
     scored = users.groupBy("user_id").agg(F.collect_list("model").alias("models"))
     joined = scored.join(labelled, "user_id", "full")
@@ -76,12 +76,12 @@ def coverage_problems(users: DataFrame, labels: DataFrame, models: list[str]) ->
     )
     told = F.concat(F.lit("user_id="), F.coalesce(F.col("user_id").cast("string"), F.lit("NULL")))
     told = F.when(rule == "not_scored", F.concat(told, F.lit(", model="), missing[0])).otherwise(told)
-    return (
-        joined.withColumns({"rule": rule, "told": told})
-        .where("rule IS NOT NULL")
-        .groupBy("rule")
-        .agg(F.count(F.lit(1)).alias("n_rows"), F.min("told").alias("example"))
-    )
+    return joined.select("user_id", rule.alias("rule"), told.alias("told")).where("rule IS NOT NULL")
+
+
+def coverage_problems(judged: DataFrame) -> DataFrame:
+    """rule, n_rows, example: one row per rule that some user breaks."""
+    return judged.groupBy("rule").agg(F.count(F.lit(1)).alias("n_rows"), F.min("told").alias("example"))
 
 
 REMEDY = {
