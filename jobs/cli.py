@@ -41,7 +41,11 @@ def run_stage(name: str, stage: Stage) -> None:
 
     def work() -> None:
         config = load(given.config, given.run_id)  # before Spark starts: a bad config is told at once
-        stage(_session(), config, Console(stderr=True))
+        spark = _session()
+        try:
+            stage(spark, config, Console(stderr=True))
+        finally:
+            spark.stop()  # lets go of the cluster's executors before the process ends
 
     told(work)
 
