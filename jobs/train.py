@@ -8,7 +8,6 @@ Reads feedback and catalogue. Writes a folder of Parquet files per model; what i
 import argparse
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eval_engine.errors import ConfigError
 from jobs.run_config import RunConfig
@@ -19,11 +18,11 @@ def run(config: RunConfig, console: Console) -> None:
     if config.train is None or config.inputs.feedback is None:
         raise ConfigError("This config has no train section or no inputs.feedback, so there is nothing to train. See conf/demo.yaml.")
     try:
+        from models.progress import training_progress
         from models.train import train_all
     except ModuleNotFoundError as error:
         raise ConfigError(f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'.") from None
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+    with training_progress(console) as progress:
         tables = train_all(config.train, config.inputs.feedback, config.inputs.catalogue, config.inputs.exposures, config.positive, progress)
     console.print(f"[green]✓[/] Trained and scored {', '.join(name for name, _ in tables)}")
 
