@@ -56,7 +56,7 @@ class Question(NamedTuple):
 
 def statistics(ranks: DataFrame, question: Question) -> DataFrame:
     """The statistics table's rows, but for run_id."""
-    needed = ranks.select("model", "candidates", *question.sources)
+    needed = ranked_by_all(ranks).select("model", "candidates", *question.sources)
     partial = needed.mapInArrow(_summed(question), SCHEMA)
     totals = [
         F.sum(name).cast(kind).alias(name) for name, kind in [("n_users", "bigint"), ("n_left_out", "bigint"), *[(s, "decimal(38,12)") for s in SUMS]]

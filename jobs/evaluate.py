@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, ranked_by_all, statistics
+from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, statistics
 from eval_engine.lake import Lake
 from eval_engine.session import rows_per_batch
 from eval_engine.tables import CATALOGUE, ESTIMATES, RANKS, STATISTICS
@@ -27,10 +27,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     with stage(lake, config, "evaluate", {}), spark_progress(spark, console, "Evaluating"):
         run_id = {"run_id": config.run_id}
         spark.conf.set(*rows_per_batch(max(1, lake.read(CATALOGUE, config.run_id).count())))
-        ranks = lake.read(RANKS, config.run_id)
-        if config.on_bad_rows == "quarantine":  # otherwise there are no users with a problem
-            ranks = ranked_by_all(ranks)
-        lake.replace(STATISTICS, statistics(ranks, question), run_id)
+        lake.replace(STATISTICS, statistics(lake.read(RANKS, config.run_id), question), run_id)
         found = estimates(lake.read(STATISTICS, config.run_id).collect(), asked.confidence)
         if not found:
             raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")

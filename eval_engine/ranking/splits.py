@@ -26,24 +26,28 @@ class Split(NamedTuple):
     task: int = -1
 
 
-def file_splits(file: str, column: str, task_bytes: int) -> list[Split]:
-    """The file cut between row groups into pieces of at most task_bytes of scores (one row group at least)."""
+def row_groups(file: str, column: str) -> list[tuple[int, int]]:
+    """Rows and bytes of scores of each row group, from the file's footer."""
     try:
         with open_file(file) as handle:
             footer = pq.ParquetFile(handle).metadata
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and there? Write the score table again.") from None
-    names = [footer.row_group(0).column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if footer.num_row_groups else []
-    if names and column not in names:
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    names = [groups[0].column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if groups else []
+    if groups and column not in names:
         raise DataError(f"scores: {file} has no column {column!r}, found {', '.join(names)}. All files of a score table have the same columns.")
+    return [(group.num_rows, group.column(names.index(column)).total_compressed_size) for group in groups]
+
+
+def file_splits(file: str, groups: list[tuple[int, int]], task_bytes: int) -> list[Split]:
+    """The file cut between row groups into pieces of at most task_bytes of scores (one row group at least)."""
     splits, first, end, size = [], 0, 0, 0
-    for g in range(footer.num_row_groups):
-        group = footer.row_group(g)
-        n_bytes = group.column(names.index(column)).total_compressed_size
+    for n_rows, n_bytes in groups:
         if size and size + n_bytes > task_bytes:
             splits.append(Split(file, first, end, size))
             first, size = end, 0
-        end += group.num_rows
+        end += n_rows
         size += n_bytes
     return [*splits, Split(file, first, end, size)]
 
@@ -51,10 +55,10 @@ def file_splits(file: str, column: str, task_bytes: int) -> list[Split]:
 def plan_splits(files: Sequence[tuple[str, str]], at_least: int) -> list[Split]:
     """Splits of (file, score column) pairs, each with its task; at_least tasks if there are row groups enough."""
     with ThreadPoolExecutor(16) as pool:
-        whole = list(pool.map(lambda f: file_splits(f[0], f[1], 2**62), files))
-        total = sum(s.n_bytes for splits in whole for s in splits)
-        task_bytes = min(TASK_BYTES, max(1, total // max(1, at_least)))
-        splits = [s for found in pool.map(lambda f: file_splits(f[0], f[1], task_bytes), files) for s in found]
+        groups = list(pool.map(lambda f: row_groups(*f), files))
+    total = sum(n_bytes for found in groups for _, n_bytes in found)
+    task_bytes = min(TASK_BYTES, max(1, total // max(1, at_least)))
+    splits = [split for (file, _), found in zip(files, groups, strict=True) for split in file_splits(file, found, task_bytes)]
     n_tasks = max(min(at_least, len(splits)), min(len(splits), -(-total // TASK_BYTES)), 1)
     loads = [(0, task) for task in range(n_tasks)]
     placed = []
