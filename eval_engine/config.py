@@ -58,6 +58,10 @@ class Scores(Input):
     """Scores of one model, or of many if the table has a model column."""
 
     model: str | None = Field(None, description="the model's name; leave out if the table has a model column")
+    dtype: Literal["float16", "float32", "float64"] | None = Field(
+        None, description="of the numbers in BINARY vectors; left out: the table's property plumbline.dtype, else float32"
+    )
+    partial: bool = Field(False, description="a long table that holds only the best items of each user; the others stand below them")
 
 
 class Inputs(Strict):
@@ -92,6 +96,9 @@ class Evaluation(Strict):
         "all_items", description="what random exposures were drawn from: all items, or those without logged feedback of the user"
     )
     on_bad_rows: Literal["error", "quarantine"] = "error"
+    staging: str | None = Field(
+        None, description="folder for copies of score tables that only Spark can read, removed after ranking; left out: <lake>/_staging"
+    )
     top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
     evaluate: Evaluate = Evaluate()
 

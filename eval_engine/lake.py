@@ -1,20 +1,25 @@
 """A lake holds Plumbline's tables as Delta: under a folder or URI, or in a schema of a catalog (`catalog.schema`).
 
 Writing replaces the rows of one run (or one stage of it) in a single commit: readers see the old rows or the new ones, never a part,
-and a retry leaves the same table. Runs are partitions, so different runs can be written at once.
+and a retry leaves the same table. Runs are partitions, so different runs can be written at once. Rows come from Spark (replace), or lie there
+already as files that workers wrote (commit).
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.config import check_run_id
+from eval_engine.delta_commit import WrittenFile, commit_files
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
+from eval_engine.stored_file import located
 from eval_engine.tables import Table
 
 UNWRITABLE = re.compile(
@@ -43,20 +48,21 @@ class Lake:
     def read(self, table: Table, run_id: str) -> DataFrame:
         """One run's rows."""
         check_run_id(run_id)
-        if not self._exists(table):
+        if not self.has(table):
             raise LakeError(f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake.")
         return self.spark.table(self.name(table)).where(F.col("run_id") == run_id)
 
-    def replace(self, table: Table, rows: DataFrame, where: dict[str, str]) -> None:
-        """Put these rows in place of those that match `where` (run_id at least), in one commit; creates the table."""
-        check_run_id(where["run_id"])
+    def replace(self, table: Table, rows: DataFrame, where: dict[str, str], except_models: Sequence[str] = ()) -> None:
+        """Put these rows in place of those that match `where` (run_id at least) but for some models', in one commit; creates the table."""
         id_type = dict(rows.dtypes).get("user_id", dict(rows.dtypes).get("item_id", "bigint")).upper()
-        self._create(table, id_type)
+        self.create(table, id_type, where)
         rows = rows.withColumns({name: F.lit(value) for name, value in where.items()})
         target = self.spark.table(self.name(table))
         _same_ids(table, rows, target)
         chosen = rows.select(*target.columns)
-        predicate = " AND ".join(f"{name} = '{value}'" for name, value in where.items())
+        predicate = " AND ".join(f"{name} = {_quoted(value)}" for name, value in where.items())
+        if except_models:
+            predicate += f" AND model NOT IN ({', '.join(map(_quoted, except_models))})"
         writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", predicate)
         with self._told(table):
             if self.in_catalog:
@@ -64,20 +70,45 @@ class Lake:
             else:
                 writer.save(f"{self.root}/{table.name}")
 
-    def _exists(self, table: Table) -> bool:
+    def not_for_workers(self) -> str | None:
+        """Why workers cannot put files of their own into the lake's tables; None if they can."""
+        if self.in_catalog:
+            return "a catalog's tables are written through the catalog"
+        probe = f"{self.root}/_probe-{uuid4()}"
+        try:
+            system, path = located(probe)
+            system.create_dir(path)
+            system.delete_dir(path)
+        except (OSError, pa.ArrowException) as error:
+            return f"Arrow cannot write there: {str(error).splitlines()[0][:200]}"
+        return None
+
+    def commit(self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
+        """Like replace, with files that lie in the table's folder already; the table must exist."""
+        commit_files(f"{self.root}/{table.name}", table, files, where, except_models)
+
+    def has(self, table: Table) -> bool:
+        """Whether the table is there."""
         try:
             self.spark.table(self.name(table)).schema  # noqa: B018  asks for the table
         except PySparkException:
             return False
         return True
 
-    def _create(self, table: Table, id_type: str) -> None:
-        rules = ", ".join(f"'delta.constraints.rule_{n}' = '{rule.replace(chr(39), chr(92) + chr(39))}'" for n, rule in enumerate(table.rules))
+    def create(self, table: Table, id_type: str, where: dict[str, str]) -> None:
+        """The table, if it is not there yet."""
+        check_run_id(where["run_id"])
+        rules = ", ".join(f"'delta.constraints.rule_{n}' = {_quoted(rule)}" for n, rule in enumerate(table.rules))
         properties = f"TBLPROPERTIES ({rules})" if rules else ""
         with self._told(table):
             self.spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA PARTITIONED BY ({', '.join(table.partitions)}) "
-                f"COMMENT '{table.about.replace(chr(39), chr(92) + chr(39))}' {properties}"
+                f"COMMENT {_quoted(table.about)} {properties}"
+            )
+        have, want = set(self.spark.table(self.name(table)).columns), set(table.names)
+        if have != want:
+            raise LakeError(
+                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(want))}: another version made it. Give another `lake`."
             )
 
     @contextmanager
@@ -94,6 +125,11 @@ class Lake:
                     f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."
                 ) from None
             raise
+
+
+def _quoted(text: str) -> str:
+    """A SQL literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _first_line(error: Exception) -> str:

@@ -25,11 +25,20 @@ class Table(NamedTuple):
         """The schema as SQL, with the id type filled in."""
         return re.sub(r"\bID\b", id_type, self.ddl)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        flat = self.ddl
+        while "<" in flat or "(" in flat:
+            flat = re.sub(r"<[^<>]*>|\([^()]*\)", "", flat)
+        return tuple(column.split()[0] for column in flat.split(","))
+
 
 def _ranked(source: str) -> tuple[str, ...]:
     """Every label of a source has a value and a place in a list of that many candidates."""
     same = " AND ".join(f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied"))
-    place = f"array_min({source}.above) >= 0 AND array_min({source}.tied) >= 0 AND array_max({source}.above) < candidates"
+    least = " AND ".join(f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied"))  # NULL: cannot be known
+    place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
     return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
 
 
@@ -43,15 +52,16 @@ CATALOGUE = Table(
 RANKS = Table(
     "ranks",
     "Per model and user: where each labelled pair stands in the model's full list (above, tied), and the top of that list.",
-    f"run_id STRING NOT NULL, model STRING NOT NULL, user_id ID NOT NULL, candidates INT, random {LABELS}, truth {LABELS}, "
-    "top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
+    f"run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, scored INT, random {LABELS}, "
+    f"truth {LABELS}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
     ("run_id", "model", "user_id"),
     (
-        "problem IS NOT NULL OR candidates >= 0",
+        "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
         *_ranked("truth"),
-        "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= candidates)",
+        "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
+    ("run_id", "model", "inputs"),  # inputs: a fingerprint of what the model was ranked from, so that it is not ranked again
 )
 STATISTICS = Table(
     "statistics",

@@ -8,29 +8,45 @@ run_id only: safe to retry). Scores are read once; evaluating needs only what is
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from typing import NamedTuple
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from rich.console import Console
 
-from eval_engine import labels as label_rules
+from eval_engine import labels as user_labels
 from eval_engine.catalogue import n_items
 from eval_engine.config import Input, Scores
+from eval_engine.delta_commit import WrittenFile
 from eval_engine.errors import DataError
-from eval_engine.inputs import empty, read_input, read_table, same_id_types
+from eval_engine.inputs import empty, read_input, same_id_types
+from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
 from eval_engine.lake import Lake
+from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
+from eval_engine.ranking.dense import Plan, user_id
+from eval_engine.ranking.part_files import Part, Target, sweep
+from eval_engine.ranking.settings import Ranking
 from eval_engine.session import rows_per_batch
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
+from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import stage
+from jobs.score_tables import ScoreTable, forget_copy, score_table
+from jobs.stage import stage, stage_status
 
 PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
 ITEM = {"item_id": "id", "position": "position"}
 Quality = list[tuple[str, str, int, str, str]]  # table, rule, n_rows, example, action
+
+
+class Ranked(NamedTuple):
+    """What the lake holds already of this run."""
+
+    models: dict[str, str]  # ranked from the same inputs, or by the torch job: kept; with their fingerprint
+    inputs: dict[int, str]  # of each score table that is still to be ranked, by number: its fingerprint
 
 
 class Checked(NamedTuple):
@@ -38,10 +54,10 @@ class Checked(NamedTuple):
 
     catalogue: DataFrame
     labels: DataFrame  # one row per user
-    users: DataFrame  # where each user's scores lie
-    tables: list[ranking.ScoreTable]
     scored: ranking.Scored
+    tables: list[ScoreTable]
     n_items: int
+    id_type: str
     quality: Quality
 
 
@@ -49,60 +65,133 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
     run_id = {"run_id": config.run_id}
+    done_before = stage_status(lake, config.run_id, "rank") == "done"
     with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), ExitStack() as until_done:
+        ranked = already_ranked(spark, config, lake)
+        if done_before and not ranked.inputs:
+            console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
+            return
         with spark_progress(spark, console, "Checking the inputs"):
-            inputs = until_done.enter_context(checked(spark, config))
-        with spark_progress(spark, console, f"Ranking {', '.join(inputs.scored.models)}"):
-            lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
-            written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
-            lake.replace(RANKS, rank(spark, config, inputs, tuple(row["file"] for row in written.collect())), run_id)
+            inputs = until_done.enter_context(checked(spark, config, ranked))
+        for table in inputs.tables:
+            console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
+        if inputs.scored.models:
+            with spark_progress(spark, console, f"Ranking {', '.join(inputs.scored.models)}"):
+                lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
+                written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
+                _write_ranks(lake, config, inputs, ranked, plans(spark, config, inputs, tuple(row["file"] for row in written.collect())))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.replace(QUALITY, spark.createDataFrame(quality, "table STRING, rule STRING, n_rows BIGINT, example STRING, action STRING"), run_id)
         kept_out = any(action == "quarantined" for *_, action in quality)
         rows = _quarantined(inputs.labels, lake, config.run_id) if kept_out else spark.createDataFrame([], "table STRING, rule STRING, row STRING")
         lake.replace(QUARANTINE, rows, run_id)
-        for table, rule, n_rows, example, action in quality:
-            console.print(f"[yellow]{table}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
+        for table_name, rule, n_rows, example, action in quality:
+            console.print(f"[yellow]{table_name}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
+
+
+def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked:
+    """Which models need not be ranked, because the lake has them from the same inputs, and which tables do."""
+    tables = list(scores_of(config).values())
+    settings = [config.frame, config.top, config.on_bad_rows, sorted(config.fused_models())]
+    inputs = ranked_from(spark, tables, inputs_of(config).values(), settings)
+    if config.on_bad_rows == "quarantine":  # users that one model did not score are left out for all: each depends on all
+        inputs = [digest(own, inputs) for own in inputs]
+    have = (
+        {row["model"]: row["inputs"] for row in lake.read(RANKS, config.run_id).select("model", "inputs").distinct().collect()}
+        if lake.has(RANKS)
+        else {}
+    )
+    missing = [name for name in config.fused_models() if name not in have]
+    if missing:
+        raise DataError(
+            f"ranks: model {missing[0]} has output: ranks, but the lake has no ranks of it for run {config.run_id}. Run jobs/train.py first."
+        )
+    kept = {model: was for model, was in have.items() if was in inputs or model in config.fused_models()}
+    return Ranked(kept, {number: own for number, own in enumerate(inputs) if own not in have.values()})
 
 
 @contextmanager
-def checked(spark: SparkSession, config: RunConfig) -> Iterator[Checked]:
-    """Reads everything but scores, and raises on what cannot be used; writes nothing. Labels are kept by Spark until the block ends."""
+def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[Checked]:
+    """Reads everything but scores, and raises on what cannot be used; writes nothing but copies of tables that only Spark can read. Labels are kept by
+    Spark until the block ends."""
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", config.inputs.catalogue, ITEM)
-    frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in label_rules.TABLE.items() if table in inputs}
-    tables = [_score_table(spark, name, table) for name, table in scores_of(config).items()]
-    users = ranking.scored_users(tables)
-    same_id_types({"catalogue": catalogue, "scores": users} | {label_rules.TABLE[source]: df for source, df in frames.items()})
-    n = n_items(catalogue)
-    if not n:
-        raise empty("catalogue", config.inputs.catalogue.path)
-    spark.conf.set(*rows_per_batch(n))
-    labels = label_rules.user_labels(frames, catalogue, config.frame).persist()
-    try:
-        for source in label_rules.empty_sources(labels, frames):
-            raise empty(label_rules.TABLE[source], inputs[label_rules.TABLE[source]].path)
+    frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in TABLE.items() if table in inputs}
+    staging = _staging(config)
+    with ExitStack() as until_done:
+        if staging:
+            until_done.callback(forget_copy, staging)
+        tables = [
+            score_table(spark, number, name, where, staging)
+            for number, (name, where) in enumerate(scores_of(config).items())
+            if number in ranked.inputs
+        ]
+        ids = {table.source.name: _ids(table) for table in tables}
+        id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: df for source, df in frames.items()} | ids)
+        n = n_items(catalogue)
+        if not n:
+            raise empty("catalogue", config.inputs.catalogue.path)
+        spark.conf.set(*rows_per_batch(n))
+        labels = user_labels.user_labels(frames, catalogue, config.frame).persist()
+        until_done.callback(labels.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
+        for source in user_labels.empty_sources(labels, frames):
+            raise empty(TABLE[source], inputs[TABLE[source]].path)
         quality = _judge_labels(labels, config)
-        scored = ranking.scored(users)
-        if not scored.files:
+        scored = ranking.scored(spark, [ranking.Table(table.df, table.source, table.files) for table in tables], id_type)
+        if scored.rows is not None:
+            until_done.callback(scored.rows.rows.unpersist)
+        if tables and scored.users is None:
             raise DataError(
                 f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
             )
-        judged = ranking.judged_users(users, labels, scored.models)
+        users = [scored.users] if scored.users is not None else []
+        if ranked.models:
+            kept = Lake(spark, config.lake).read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models))
+            users.append(kept.select("model", "user_id"))
+        judged = coverage.judged_users(reduce(DataFrame.unionByName, users), labels, sorted({*scored.models, *ranked.models}))
         uncovered = _judge_coverage(judged, config)
         if uncovered:  # left out for every model, or the models would be compared on different users
-            users = users.join(judged.select("user_id"), "user_id", "left_anti")
-        quality += uncovered
-        yield Checked(catalogue, labels, users, tables, scored, n, quality)
+            scored = ranking.without(scored, judged.select("user_id"))
+        yield Checked(catalogue, labels, scored, tables, n, id_type, quality + uncovered)
+
+
+def plans(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_files: tuple[str, ...]) -> list[Plan]:
+    """How every scored user is ranked."""
+    settings = Ranking(inputs.n_items, config.top + 1, catalogue_files, config.on_bad_rows)
+    return ranking.plans(spark, inputs.scored, inputs.labels, settings)
+
+
+def _write_ranks(lake: Lake, config: RunConfig, inputs: Checked, ranked: Ranked, made: list[Plan]) -> None:
+    """Rank, and put the ranks in place of those of the models that are ranked anew or no longer there."""
+    run_id = {"run_id": config.run_id}
+    by_model = {model: ranked.inputs[number] for model, number in inputs.scored.models.items()}
+    if lake.not_for_workers():
+        told = F.create_map(*[F.lit(x) for entry in by_model.items() for x in entry])[F.col("model")]
+        lake.replace(RANKS, ranking.ranked_rows(made, inputs.id_type).withColumn("inputs", told), run_id, tuple(ranked.models))
+        return
+    lake.create(RANKS, inputs.id_type, run_id)
+    target = Target(f"{lake.root}/{RANKS.name}", config.run_id, uuid4().hex)
+    parts: list[Part] = []
+    try:
+        found = [Part(*row) for row in ranking.written_files(made, target).collect()]
+        files = [WrittenFile(part.path, part.n_bytes, run_id | {"model": part.model, "inputs": by_model[part.model]}, part.stats) for part in found]
+        lake.commit(RANKS, files, run_id, tuple(ranked.models))
+        parts = found
     finally:
-        labels.unpersist()  # also after an error: a session that goes on would find the old labels under the same paths
+        sweep(target, parts)
 
 
-def rank(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_files: tuple[str, ...]) -> DataFrame:
-    """The ranks of every scored user."""
-    columns = tuple(table.score_column for table in inputs.tables)
-    settings = ranking.Ranking(inputs.n_items, config.top + 1, columns, catalogue_files, config.on_bad_rows)
-    return ranking.rank(spark, inputs.users, inputs.labels, inputs.scored.files, settings)
+def _staging(config: RunConfig) -> str | None:
+    """Where copies of score tables go."""
+    if config.staging is None and "/" not in config.lake:
+        return None
+    return f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}"
+
+
+def _ids(table: ScoreTable) -> DataFrame:
+    """The table's ids in our types; never run."""
+    items = [] if table.source.item is None else [user_id(table.df, table.source._replace(user=table.source.item)).alias("item_id")]
+    return table.df.select(user_id(table.df, table.source).alias("user_id"), *items)
 
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
@@ -119,43 +208,23 @@ def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str])
     return read_input(spark, table, where.path, where.format, where.columns, wanted)
 
 
-def _score_table(spark: SparkSession, name: str, where: Scores) -> ranking.ScoreTable:
-    """A dense score table: user_id and a vector per user."""
-    df = read_table(spark, name, where.path, where.format)
-    user, vector = where.columns.get("user_id", "user_id"), where.columns.get("scores", "scores")
-    for needed in (user, vector) if where.model else (user, vector, "model"):
-        if needed not in df.columns:
-            raise DataError(
-                f"{name}: column {needed!r} is missing; found {', '.join(df.columns)}. A dense score table has user_id, scores (float32 in catalogue order) "
-                "and, if the config gives no model name, model: map them with columns, or give model."
-            )
-    kind = df.schema[vector].dataType
-    if not isinstance(kind, T.BinaryType) and kind != T.ArrayType(T.FloatType()):
-        raise DataError(
-            f"{name}: column {vector!r} has type {kind.simpleString().upper()}, but BINARY (float32 little-endian) or ARRAY<FLOAT> is needed."
-        )
-    return ranking.ScoreTable(df, user, vector, where.model, name)
-
-
 def _judge_labels(labels: DataFrame, config: RunConfig) -> Quality:
     """What the label tables break: an error, or counted."""
     quality: Quality = []
-    for row in sorted(label_rules.broken_rules(labels).collect()):
-        counted = row["rule"] == label_rules.OUTSIDE_FRAME
+    for row in sorted(user_labels.broken_rules(labels).collect()):
+        counted = row["rule"] == OUTSIDE_FRAME
         if config.on_bad_rows == "error" and not counted:
-            raise label_rules.refuse(*row)
-        quality.append(
-            (label_rules.TABLE[row["source"]], row["rule"], row["n_rows"], row["example"], "not candidates, left out" if counted else "quarantined")
-        )
+            raise refuse(*row)
+        quality.append((TABLE[row["source"]], row["rule"], row["n_rows"], row["example"], "not candidates, left out" if counted else "quarantined"))
     return quality
 
 
 def _judge_coverage(judged: DataFrame, config: RunConfig) -> Quality:
     """How users of scores and labels fit together: users without scores may be left out, copies never."""
     quality: Quality = []
-    for row in sorted(ranking.coverage_problems(judged).collect()):
+    for row in sorted(coverage.coverage_problems(judged).collect()):
         if config.on_bad_rows == "error" or row["rule"] != "not_scored":
-            raise ranking.refuse(*row)
+            raise coverage.refuse(*row)
         quality.append(("scores", row["rule"], row["n_rows"], row["example"], "left out"))
     return quality
 
@@ -170,8 +239,8 @@ def _unranked(lake: Lake, run_id: str) -> Quality:
 
 def _quarantined(labels: DataFrame, lake: Lake, run_id: str) -> DataFrame:
     """The rows that were kept out, as JSON."""
-    table = F.create_map(*[F.lit(x) for entry in label_rules.TABLE.items() for x in entry])[F.col("source")]
-    rows = label_rules.broken_pairs(labels).where(F.col("rule") != label_rules.OUTSIDE_FRAME)
+    table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
+    rows = user_labels.broken_pairs(labels).where(F.col("rule") != OUTSIDE_FRAME)
     pairs = rows.select(table.alias("table"), "rule", F.to_json(F.struct("user_id", "item_id", "value"), {"ignoreNullFields": "false"}).alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(

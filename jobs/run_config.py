@@ -28,10 +28,17 @@ class RunConfig(Evaluation):
         needed = max(metric.k for metric in self.evaluate.metrics)
         if self.top < needed:
             raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
+        if twice := sorted({table.model for table in self.scores if table.model} & set(self.fused_models())):
+            raise ValueError(f"scores: model {twice[0]} has a score table here and output: ranks in train. Give one of them another name")
         return self
 
     def score_tables(self) -> tuple[Scores, ...]:
-        """The declared score tables, else those that training writes."""
+        """The declared score tables, else those that training writes; none for fused models."""
         if self.scores or not self.train:
             return self.scores
-        return tuple(Scores(model=model.name, path=f"{self.train.scores}/{model.name}", format="parquet") for model in self.train.models)
+        names = [model.name for model in self.train.models if model.name not in self.fused_models()]
+        return tuple(Scores(model=name, path=f"{self.train.scores}/{name}", format="parquet") for name in names)
+
+    def fused_models(self) -> tuple[str, ...]:
+        """The models that training ranks itself (output: ranks): their rows are in the lake's ranks table, and they have no score table."""
+        return self.train.fused_models() if self.train else ()

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from eval_engine.config import Input
 from eval_engine.errors import told_plainly
@@ -43,6 +44,14 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
         write("failed", time.monotonic() - clock, facts, f"{type(error).__name__}: {error}"[:2000])
         raise
     write("done", time.monotonic() - clock, facts, None)
+
+
+def stage_status(lake: Lake, run_id: str, name: str) -> str | None:
+    """How the stage ended when it last ran; None if it never did."""
+    if not lake.has(RUNS):
+        return None
+    row = lake.read(RUNS, run_id).where(F.col("stage") == name).select("status").first()
+    return row["status"] if row else None
 
 
 def input_version(spark: SparkSession, where: Input) -> str:

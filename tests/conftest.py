@@ -93,12 +93,17 @@ class SmallRun:
     def ranks(self, spark: SparkSession) -> list[Any]:
         """Check and rank, as the job does before it writes; the rows it would write."""
         from eval_engine.errors import told_plainly
+        from eval_engine.lake import Lake
+        from eval_engine.ranking.rank import ranked_rows
         from jobs import rank
         from jobs.cli import load
 
         config = load(self.write())
-        with told_plainly(), rank.checked(spark, config) as inputs:
-            return rank.rank(spark, config, inputs, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)).collect()
+        with told_plainly():
+            nothing = rank.already_ranked(spark, config, Lake(spark, config.lake))
+            with rank.checked(spark, config, nothing) as inputs:
+                plans = rank.plans(spark, config, inputs, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),))
+                return ranked_rows(plans, inputs.id_type).collect()
 
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""

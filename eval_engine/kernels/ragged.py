@@ -40,3 +40,21 @@ def flatten(lists: Lists, n_users: int) -> tuple[Ints, npt.NDArray[Any]]:
 def users_of(offsets: Ints) -> Ints:
     """The user of each entry of the flat array, int64."""
     return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+
+
+def side_by_side(lists: Sequence[tuple[Ints, npt.NDArray[Any]]]) -> tuple[Ints, npt.NDArray[Any], list[Ints]]:
+    """Each user's lists one after the other: offsets, the flat array, and where in it the entries of each given list lie.
+
+    >>> offsets, flat, where = side_by_side([(np.array([0, 1, 2]), np.array([5, 6])), (np.array([0, 2, 2]), np.array([7, 8]))])
+    >>> offsets.tolist(), flat.tolist(), [w.tolist() for w in where]
+    ([0, 3, 4], [5, 7, 8, 6], [[0, 3], [1, 2]])
+    """
+    offsets = np.sum([own for own, _ in lists], axis=0)
+    flat = np.zeros(int(offsets[-1]), np.result_type(*[values for _, values in lists]))
+    begun, where = offsets[:-1].copy(), []
+    for own, values in lists:
+        places = np.arange(own[-1]) + np.repeat(begun - own[:-1], np.diff(own))
+        flat[places] = values
+        where.append(places)
+        begun += np.diff(own)
+    return offsets, flat, where

@@ -1,116 +1,98 @@
-"""Ranks every labelled pair in the full score lists of its models: `above`, `tied`, `candidates`, and the top of each list.
+"""Ranks every labelled pair of all score tables of a run: `above`, `tied`, `candidates`, and the top of each list.
 
-Spark is asked where each user's vector lies (user_id and file position only, no score), joins the labels to that, and hands each task the
-users of the row groups it reads itself. Scores are read once and never shuffled; one job ranks all models.
+Three kinds of users, each with its plan: a vector (ranking/dense.py), rows that lie together (ranking/long.py), rows that lie apart (ranking/spread.py). Plans
+make the same rows, which go to Spark, or to files that the workers write themselves (ranking/part_files.py).
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from eval_engine.errors import DataError
-from eval_engine.labels import SOURCES
-from eval_engine.ranking.rank_users import Ranking, rank_users
-from eval_engine.ranking.splits import plan_splits
+from eval_engine.ranking.dense import Plan, dense_plan, scored_files, scored_users
+from eval_engine.ranking.dense_worker import Files
+from eval_engine.ranking.long import Index, gathered_plan, long_index
+from eval_engine.ranking.part_files import MANIFEST, Target, writing
+from eval_engine.ranking.settings import Ranking, Source
+from eval_engine.ranking.spread import spread_plan
 from eval_engine.tables import RANKS
 
 
-class ScoreTable(NamedTuple):
-    """A score table as read by Spark, and its column of vectors."""
+class Table(NamedTuple):
+    """A score table as Spark reads it, as its files have it, and, of a long one, these files."""
 
     df: DataFrame
-    user_column: str
-    score_column: str
-    model: str | None  # None: the column `model` of the table tells
-    name: str  # what errors call it
-
-
-def scored_users(tables: list[ScoreTable]) -> DataFrame:
-    """model, user_id, input, file, row_index of every row of every score table; reads no score."""
-    parts = []
-    for number, table in enumerate(tables):
-        model = F.lit(table.model) if table.model else F.col("model")
-        kind = table.df.schema[table.user_column].dataType
-        user = F.col(table.user_column) if isinstance(kind, T.StringType) else F.col(table.user_column).cast("bigint")
-        parts.append(
-            table.df.select(
-                model.alias("model"),
-                user.alias("user_id"),
-                F.lit(number).alias("input"),
-                F.col("_metadata.file_path").alias("file"),
-                F.col("_metadata.row_index").alias("row_index"),
-            )
-        )
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part)
-    return together
+    source: Source
+    files: tuple[str, ...] = ()
 
 
 class Scored(NamedTuple):
-    """The files that hold live score rows, each with the number of its input, and the models."""
+    """Who has scores, and where they lie."""
 
-    files: list[tuple[str, int]]
-    models: list[str]
-
-
-def scored(users: DataFrame) -> Scored:
-    """Files and models of the scored users; what comes to the driver grows with neither users nor items."""
-    rows = users.groupBy("file", "input", "model").agg(F.count(F.lit(1))).collect()
-    return Scored(sorted({(r["file"], r["input"]) for r in rows}), sorted({r["model"] for r in rows if r["model"] is not None}))
-
-
-def judged_users(users: DataFrame, labels: DataFrame, models: list[str]) -> DataFrame:
-    """user_id, rule, told of each user without id, scored twice by a model, or labelled but not scored by every model."""
-    labelled = labels.where(" OR ".join(f"size({source}.items) > 0" for source in SOURCES)).select("user_id", F.lit(True).alias("labelled"))
-    scored = users.groupBy("user_id").agg(F.collect_list("model").alias("models"))
-    joined = scored.join(labelled, "user_id", "full")
-    known = F.array_distinct(F.coalesce("models", F.array().cast("array<string>")))
-    missing = F.array_except(F.array(*[F.lit(m) for m in models]), known)
-    rule = F.coalesce(
-        F.when(F.col("user_id").isNull(), F.lit("null_key")),
-        F.when(F.size("models") > F.size(known), F.lit("duplicate_key")),
-        F.when(F.col("labelled") & (F.size(missing) > 0), F.lit("not_scored")),
-    )
-    told = F.concat(F.lit("user_id="), F.coalesce(F.col("user_id").cast("string"), F.lit("NULL")))
-    told = F.when(rule == "not_scored", F.concat(told, F.lit(", model="), missing[0])).otherwise(told)
-    return joined.select("user_id", rule.alias("rule"), told.alias("told")).where("rule IS NOT NULL")
+    models: dict[str, int]  # and the number of the score table that has it
+    users: DataFrame | None  # model, user_id; None: no table has a row
+    vectors: DataFrame | None  # dense: model, user_id, input, file, row_index
+    vector_files: Files
+    rows: Index | None  # long
+    together: bool  # some users' rows lie together
+    apart: bool  # some users' rows lie apart
 
 
-def coverage_problems(judged: DataFrame) -> DataFrame:
-    """rule, n_rows, example: one row per rule that some user breaks."""
-    return judged.groupBy("rule").agg(F.count(F.lit(1)).alias("n_rows"), F.min("told").alias("example"))
+def scored(spark: SparkSession, tables: list[Table], id_type: str) -> Scored:
+    """Asks Spark where vectors lie, and workers where rows lie; reads no score. The caller unpersists rows.rows."""
+    dense = [table for table in tables if table.source.item is None]
+    long = [(file, table.source) for table in tables if table.source.item is not None for file in table.files]
+    sources = {table.source.number: table.source for table in tables}
+    models: dict[str, int] = {}
+    vectors: DataFrame | None = None
+    vector_files: Files = ()
+    index: Index | None = None
+    kinds: set[bool] = set()
+    if dense:
+        vectors = scored_users([(table.df, table.source) for table in dense])
+        files, found = scored_files(vectors)
+        models |= found
+        vector_files = tuple((file, sources[number]) for file, number in files)
+    if long:
+        index = long_index(spark, tuple(long), id_type)
+        told = index.users.groupBy("model", "input", "gathered").count().collect()
+        models |= {row["model"]: row["input"] for row in told if row["model"] is not None}
+        kinds = {row["gathered"] for row in told}
+    found_users = [
+        df.select("model", "user_id") for df in ((vectors if vector_files else None), (index.users if index and kinds else None)) if df is not None
+    ]
+    users = reduce(DataFrame.unionByName, found_users) if found_users else None
+    return Scored(models, users, vectors if vector_files else None, vector_files, index, True in kinds, False in kinds)
 
 
-REMEDY = {
-    "null_key": "a score row needs its user_id. Fix the job that writes the scores",
-    "duplicate_key": "a model scores a user in one row. Remove the copies",
-    "not_scored": "a user with labels needs scores of every model, or the models are compared on different users. Score these users",
-}
+def without(scored: Scored, users: DataFrame) -> Scored:
+    """The same without some users (user_id)."""
+    vectors, rows = scored.vectors, scored.rows
+    if vectors is not None:
+        vectors = vectors.join(users, "user_id", "left_anti")
+    if rows is not None:
+        rows = rows._replace(users=rows.users.join(users, "user_id", "left_anti"))
+    return scored._replace(vectors=vectors, rows=rows)
 
 
-def refuse(rule: str, n_rows: int, example: str) -> DataError:
-    """The error of a rule that the score tables break."""
-    hint = ", or set on_bad_rows: quarantine to leave them out" if rule == "not_scored" else ""
-    return DataError(
-        f"scores: {n_rows:,} {'user breaks' if n_rows == 1 else 'users break'} the rule {rule} (first: {example}): {REMEDY[rule]}{hint}."
-    )
+def plans(spark: SparkSession, scored: Scored, labels: DataFrame, ranking: Ranking) -> list[Plan]:
+    """What to rank where."""
+    made = []
+    if scored.vectors is not None:
+        made.append(dense_plan(spark, scored.vectors, labels, scored.vector_files, ranking))
+    if scored.rows is not None and scored.together:
+        made.append(gathered_plan(spark, scored.rows.users.where("gathered"), labels, scored.rows, ranking))
+    if scored.rows is not None and scored.apart:
+        made.append(spread_plan(scored.rows.users.where("NOT gathered"), labels, scored.rows, ranking))
+    return made
 
 
-def rank(spark: SparkSession, users: DataFrame, labels: DataFrame, files: list[tuple[str, int]], ranking: Ranking) -> DataFrame:
-    """The ranks table's rows of every scored user, but for run_id."""
-    at_least = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    splits = plan_splits([(file, ranking.columns[number]) for file, number in files], at_least)
-    where = spark.createDataFrame(splits, "file STRING, first_row BIGINT, end_row BIGINT, n_bytes BIGINT, task INT").drop("n_bytes")
-    inside = (users["file"] == where["file"]) & (users["row_index"] >= where["first_row"]) & (users["row_index"] < where["end_row"])
-    placed = users.join(F.broadcast(where), inside).select(users["*"], "task")
-    plan = (
-        placed.join(labels, "user_id", "left")
-        .repartitionById(1 + max(s.task for s in splits), "task")
-        .sortWithinPartitions("file", "row_index")
-        .select("model", "user_id", "input", "file", "row_index", *SOURCES, "excluded")
-    )
-    id_type = dict(users.dtypes)["user_id"].upper()
-    return plan.mapInArrow(rank_users(ranking), RANKS.columns(id_type).removeprefix("run_id STRING NOT NULL, ").replace(" NOT NULL", ""))
+def ranked_rows(plans: list[Plan], id_type: str) -> DataFrame:
+    """The ranks table's rows, but for run_id and inputs."""
+    columns = RANKS.columns(id_type).replace("run_id STRING NOT NULL, ", "").replace("inputs STRING NOT NULL, ", "").replace(" NOT NULL", "")
+    return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(plan.worker, columns) for plan in plans])
+
+
+def written_files(plans: list[Plan], target: Target) -> DataFrame:
+    """The MANIFEST of the files that workers write; running it twice writes them twice, under other names."""
+    return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(writing(plan.worker, target), MANIFEST) for plan in plans])

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
-from eval_engine.ranking.score_file import open_file
+from eval_engine.ranking.dense_file import unreadable
+from eval_engine.stored_file import open_file
 
 TASK_BYTES = 128 * 2**20  # long enough to hide a task's start, short enough to share out evenly
 
@@ -32,7 +33,7 @@ def row_groups(file: str, column: str) -> list[tuple[int, int]]:
         with open_file(file) as handle:
             footer = pq.ParquetFile(handle).metadata
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and there? Write the score table again.") from None
+        raise unreadable(file, error) from None
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     names = [groups[0].column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if groups else []
     if groups and column not in names:
@@ -52,10 +53,13 @@ def file_splits(file: str, groups: list[tuple[int, int]], task_bytes: int) -> li
     return [*splits, Split(file, first, end, size)]
 
 
-def plan_splits(files: Sequence[tuple[str, str]], at_least: int) -> list[Split]:
-    """Splits of (file, score column) pairs, each with its task; at_least tasks if there are row groups enough."""
+def plan_splits(files: Sequence[tuple[str, str]], at_least: int, row_bytes: int | None = None) -> list[Split]:
+    """Splits of (file, score column) pairs, each with its task; at_least tasks if there are row groups enough. row_bytes: what a row of scores takes in
+    memory; left out, what it takes in the file."""
     with ThreadPoolExecutor(16) as pool:
         groups = list(pool.map(lambda f: row_groups(*f), files))
+    if row_bytes:
+        groups = [[(n_rows, n_rows * row_bytes) for n_rows, _ in found] for found in groups]
     total = sum(n_bytes for found in groups for _, n_bytes in found)
     task_bytes = min(TASK_BYTES, max(1, total // max(1, at_least)))
     splits = [split for (file, _), found in zip(files, groups, strict=True) for split in file_splits(file, found, task_bytes)]

@@ -1,10 +1,9 @@
 """Reads dense scores of a Parquet file inside a Python worker: row group after row group, in blocks of bounded bytes, each byte once.
 
-A vector is BINARY (float32, little-endian, catalogue order) or ARRAY<FLOAT>. A row whose vector is NULL or has not n_items scores
-cannot be ranked: it comes back as zeros, with its problem in words.
+A vector is BINARY (float16, float32 or float64, little-endian, catalogue order), ARRAY<FLOAT> or ARRAY<DOUBLE>. A row whose vector is NULL or has
+not n_items scores cannot be ranked: it comes back as zeros, with its problem in words.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,21 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from eval_engine.errors import DataError
+from eval_engine.stored_file import open_file
 
 BLOCK_BYTES = 16 * 2**20  # fits no cache, but amortises the calls; two blocks and a row group stay far below 1 GB
-Floats = npt.NDArray[np.float32]
-
-
-def open_file(uri: str) -> Any:
-    """The file behind a URI as Spark writes it (file:/x, s3a://b/x), or a plain path."""
-    if re.match(r"[a-z][a-z0-9+.-]*:/", uri):
-        uri = re.sub(r"^file:/+", "file:///", uri)
-        system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", uri))
-        return system.open_input_file(path)
-    return fs.LocalFileSystem().open_input_file(uri)
+Floats = npt.NDArray[np.floating[Any]]
 
 
 class Block(NamedTuple):
@@ -37,7 +27,7 @@ class Block(NamedTuple):
     problems: dict[int, str]  # row within the block: why it is no score vector
 
 
-def read_blocks(file: str, column: str, n_items: int, first_row: int) -> Iterator[Block]:
+def read_blocks(file: str, column: str, dtype: str, n_items: int, first_row: int) -> Iterator[Block]:
     """The file's rows from the row group that holds first_row on."""
     try:
         with open_file(file) as handle:
@@ -48,29 +38,35 @@ def read_blocks(file: str, column: str, n_items: int, first_row: int) -> Iterato
             row = int(starts[group])
             batch_size = max(1, BLOCK_BYTES // max(4, 4 * n_items))
             for batch in parquet.iter_batches(batch_size, range(group, len(sizes)), [column], use_threads=False):
-                scores, problems = _vectors(batch.column(0), n_items)
+                scores, problems = vectors(batch.column(0), dtype, n_items)
                 yield Block(row, scores, problems)
                 row += batch.num_rows
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and still there? Write the score table again.") from None
+        raise unreadable(file, error) from None
 
 
-def _vectors(column: pa.Array, n_items: int) -> tuple[Floats, dict[int, str]]:
+def unreadable(file: str, error: Exception) -> DataError:
+    """The error of a score file that is gone or broken."""
+    return DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and still there? Write the score table again.")
+
+
+def vectors(column: pa.Array, dtype: str, n_items: int) -> tuple[Floats, dict[int, str]]:
     """The column as a matrix, without a copy if every row is whole, and the problems of rows that are not."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        values = column.values.cast(pa.float32())
-        flat = values.fill_null(float("nan")).to_numpy(zero_copy_only=False)  # a NULL score is no score: found with the NaNs
+        kind = np.dtype(column.type.value_type.to_pandas_dtype())
+        flat = column.values.fill_null(float("nan")).to_numpy(zero_copy_only=False)  # a NULL score is no score: found with the NaNs
         starts, width = column.offsets.to_numpy().astype(np.int64), 1
     else:
+        kind = np.dtype(dtype).newbyteorder("<")
         column = column.cast(pa.large_binary()) if not pa.types.is_binary(column.type) else column
-        large = pa.types.is_large_binary(column.type)
         _, offsets, data = column.buffers()
         flat = np.frombuffer(data or b"", np.uint8)
-        starts = np.frombuffer(offsets, np.int64 if large else np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-        width = 4
+        wide = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+        starts = np.frombuffer(offsets, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+        width = kind.itemsize
 
     def scores_at(start: int, count: int) -> Floats:
-        found = flat[start : start + width * count].view(np.dtype("<f4"))
+        found = flat[start : start + width * count].view(kind)
         return found if found.flags.aligned else found.copy()
 
     lengths = np.diff(starts)
@@ -78,7 +74,7 @@ def _vectors(column: pa.Array, n_items: int) -> tuple[Floats, dict[int, str]]:
     whole = (lengths == width * n_items) & ~null
     if whole.all():
         return scores_at(int(starts[0]), len(column) * n_items).reshape(len(column), n_items), {}
-    scores, problems = np.zeros((len(column), n_items), np.float32), {}
+    scores, problems = np.zeros((len(column), n_items), kind), {}
     for row in range(len(column)):
         if whole[row]:
             scores[row] = scores_at(int(starts[row]), n_items)

@@ -1,0 +1,42 @@
+"""Makes files that lie in a Delta table's folder part of the table, in place of a run's older files, in one commit. No session: delta-rs.
+
+Spark's own commit costs 2 to 5 s, this one 20 ms. Two jobs that write the same run at once: one commits, the other gets an error.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from eval_engine.errors import LakeError
+from eval_engine.tables import Table
+
+
+class WrittenFile(NamedTuple):
+    """A file in a table's folder that no commit names yet."""
+
+    path: str  # within the table's folder
+    n_bytes: int
+    partition: dict[str, str]  # value of each partition column
+    stats: str  # Delta's statistics, JSON
+
+
+def commit_files(uri: str, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
+    """Put the files in place of those whose partition matches `where`, but for some models' (these stay as they are)."""
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [AddAction(f.path, f.n_bytes, f.partition, now, True, f.stats) for f in files]
+    filters: list[tuple[str, str, str | list[str]]] = [(name, "=", value) for name, value in where.items()]
+    if except_models:
+        filters.append(("model", "not in", list(except_models)))
+    try:
+        delta = DeltaTable(re.sub(r"^s3[an]://", "s3://", uri))
+        delta.create_write_transaction(actions, "overwrite", delta.schema(), list(table.partitions), filters)
+    except CommitFailedError as error:
+        raise LakeError(
+            f"{uri}: {', '.join(where.values())} was written by another job at the same time, so nothing was committed "
+            f"({str(error).splitlines()[0]}). Run it again when the other one is done."
+        ) from None

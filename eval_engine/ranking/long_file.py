@@ -1,0 +1,130 @@
+"""Reads a long score table's Parquet files inside a Python worker: which users lie where, and the rows of some of them. Each column is read once
+per pass, a bounded number of rows at a time.
+
+Items become catalogue positions as they are read. An id column of text is read as a dictionary, so that each distinct id is looked at once per
+row group.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eval_engine.errors import DataError
+from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
+from eval_engine.ranking.dense_file import unreadable
+from eval_engine.ranking.ranks_batch import catalogue_ids
+from eval_engine.ranking.settings import Source
+from eval_engine.stored_file import open_file
+
+BATCH_ROWS = 1 << 20
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.floating[Any]]
+
+
+class Rows(NamedTuple):
+    """Some rows of a file."""
+
+    positions: Ints  # int32, -1: not in the catalogue
+    scores: Floats
+
+
+def batches(file: str, columns: list[str], first_row: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(number of its first row, batch) from the row group that holds first_row on; text comes as dictionaries."""
+    try:
+        with open_file(file) as handle:
+            schema = pq.read_schema(handle)
+            text = [name for name in columns if pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)]
+            parquet = pq.ParquetFile(handle, read_dictionary=text)
+            starts = np.concatenate([[0], np.cumsum([parquet.metadata.row_group(g).num_rows for g in range(parquet.num_row_groups)])])
+            group = int(np.searchsorted(starts, first_row, side="right")) - 1
+            row = int(starts[group])
+            for batch in parquet.iter_batches(BATCH_ROWS, range(group, parquet.num_row_groups), columns, use_threads=False):
+                yield row, batch
+                row += batch.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(file, error) from None
+
+
+class UserSpan(NamedTuple):
+    """Where the rows of some users lie in a file: (n,) each."""
+
+    users: pa.Array  # NULL: rows without a user
+    first: Ints
+    last: Ints
+    n_rows: Ints
+
+
+def spans(users: pa.Array, rows: Ints) -> UserSpan:
+    """First and last row and number of rows of each user; rows are the numbers, rising, of the users' rows in the file."""
+    values, names = (users.indices, users.dictionary) if pa.types.is_dictionary(users.type) else (users.cast(pa.int64()), None)
+    nobody = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    flat = values.fill_null(0).to_numpy(zero_copy_only=False)
+    lost = rows[:0] if nobody is None else rows[nobody]
+    if nobody is not None:
+        flat, rows = flat[~nobody], rows[~nobody]
+    starts = _heads(flat)  # of runs of one user
+    ends = np.append(starts[1:], flat.size)
+    order = np.argsort(flat[starts])
+    heads = _heads(flat[starts][order])  # of runs of one user that are neighbours now
+    found = pa.array(flat[starts][order][heads])
+    ids = found if names is None else names.take(found).cast(pa.string())
+    if not heads.size:
+        low = high = n_rows = np.zeros(0, np.int64)
+    else:
+        low, high = np.minimum.reduceat(rows[starts][order], heads), np.maximum.reduceat(rows[ends - 1][order], heads)
+        n_rows = np.add.reduceat((ends - starts)[order], heads)
+    if lost.size:
+        ids = pa.concat_arrays([ids, pa.nulls(1, ids.type)])
+        low, high, n_rows = np.append(low, lost[0]), np.append(high, lost[-1]), np.append(n_rows, lost.size)
+    return UserSpan(ids, low, high, n_rows)
+
+
+def _heads(values: Ints) -> Ints:
+    """Where a value differs from the one before it; 0 among them."""
+    return np.flatnonzero(np.concatenate([np.ones(min(1, values.size), np.bool_), values[1:] != values[:-1]]))
+
+
+def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:
+    """Positions and scores of a batch's rows."""
+    assert source.item is not None
+    scores = batch.column(source.score)
+    wanted = pa.float32() if source.dtype == "float32" else pa.float64()
+    if scores.type != wanted:
+        scores = scores.cast(wanted)
+    if scores.null_count:
+        scores = scores.fill_null(float("nan"))  # a NULL score is no score: counted with the NaNs
+    return Rows(items.positions(batch.column(source.item)), scores.to_numpy(zero_copy_only=False))
+
+
+class Ids:
+    """Finds ids, BIGINT or STRING, in a list of them."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self.ids = ids
+        self.table: Catalogue | None = None if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type) else catalogue_of(ids.to_numpy())
+
+    def positions(self, items: pa.Array) -> Ints:
+        """int32 positions in the list, -1 for an id that is NULL or not there."""
+        if self.table is None:
+            if not pa.types.is_dictionary(items.type):
+                raise DataError(f"scores: ids are {items.type}, but {self.ids.type} in the other tables. Cast them where the tables are made.")
+            known = pc.index_in(items.dictionary.cast(self.ids.type), self.ids).fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = items.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.asarray(np.append(known, -1)[codes], np.int32)  # code -1 takes the appended -1
+        if items.null_count:
+            found = positions_of(self.table, items.fill_null(0).to_numpy(zero_copy_only=False))
+            found[items.is_null().to_numpy(zero_copy_only=False)] = -1
+            return found
+        return positions_of(self.table, items.to_numpy(zero_copy_only=False))
+
+
+@lru_cache(maxsize=1)
+def item_ids(files: tuple[str, ...]) -> Ids:
+    """The catalogue's lookup; made once per worker process."""
+    return Ids(catalogue_ids(files))

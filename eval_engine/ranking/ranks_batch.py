@@ -1,0 +1,134 @@
+"""Rows of the ranks table, from what a kernel found of some users. Arrow and numpy, no session: workers and torch jobs write the same rows.
+
+A place that cannot be known is NULL: of a partial list (only the best n items are scored), `above` and `tied` of a label without a score, and `tied` of a
+label that is level with the lowest score, since items without a score may be level with it too.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eval_engine.errors import DataError
+from eval_engine.judged_labels import SOURCES
+from eval_engine.stored_file import open_file
+
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.floating[Any]]
+Bools = npt.NDArray[np.bool_]
+
+
+class Lists(NamedTuple):
+    """Positions of some users, flat; user n's are values[offsets[n] : offsets[n + 1]]."""
+
+    offsets: Ints
+    values: npt.NDArray[np.int32]
+
+
+class Users(NamedTuple):
+    """Some users of one or more models and what is known of them; one row each."""
+
+    model: pa.Array
+    user_id: pa.Array
+    labels: dict[str, pa.StructArray]  # by source: lists of positions, items, values
+    positions: dict[str, Lists]  # by source
+    excluded: Lists
+
+    def __len__(self) -> int:
+        return len(self.user_id)
+
+
+class Placed(NamedTuple):
+    """Score and place of each label of a source, flat; above or tied -1: cannot be known."""
+
+    scores: Floats
+    above: Ints
+    tied: Ints
+
+
+class Found(NamedTuple):
+    """What a kernel found of some users."""
+
+    places: dict[str, Placed]
+    top_positions: Ints  # (n, k), padded with -1
+    top_scores: Floats  # (n, k)
+    scored: Ints  # (n,) candidates that have a score
+    problems: dict[int, str]  # user: why it cannot be ranked
+
+
+def users_of_plan(plan: pa.RecordBatch) -> Users:
+    """The users of a batch with the columns model, user_id, random, truth and excluded."""
+    labels = {source: plan.column(source) for source in SOURCES}
+    positions = {source: lists(labels[source].field("positions")) for source in SOURCES}
+    return Users(plan.column("model"), plan.column("user_id"), labels, positions, lists(plan.column("excluded")))
+
+
+def lists(column: pa.ListArray) -> Lists:
+    """A column of lists of positions, flat; NULL is an empty list."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), column.flatten().to_numpy(zero_copy_only=False))
+
+
+def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_bad_rows: str) -> pa.RecordBatch:
+    """The users' rows of the ranks table, but for run_id and inputs; a user with a problem is an error, or a row that says so."""
+    if found.problems and on_bad_rows == "error":
+        n = min(found.problems)
+        raise DataError(
+            f"scores of model {users.model[n].as_py()}: user_id={users.user_id[n].as_py()} cannot be ranked: {found.problems[n]}. "
+            "Score it again, or set on_bad_rows: quarantine to leave such users out."
+        )
+    bad = np.zeros(len(users), np.bool_)
+    bad[list(found.problems)] = True
+    columns = {
+        "model": users.model,
+        "user_id": users.user_id,
+        "candidates": pa.array((n_items - np.diff(users.excluded.offsets)).astype(np.int32), mask=bad),
+        "scored": pa.array(found.scored.astype(np.int32), mask=bad),
+        **{source: _labels(users.labels[source], users.positions[source], found.places[source], bad) for source in SOURCES},
+        "top": _top(found, items, bad),
+        "problem": pa.array([found.problems.get(n) for n in range(len(users))], pa.string()) if found.problems else pa.nulls(len(users), pa.string()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _labels(labels: pa.StructArray, positions: Lists, placed: Placed, bad: Bools) -> pa.StructArray:
+    """The labels of one source with their scores and places."""
+    fields = {
+        "items": labels.field("items").flatten(),
+        "values": labels.field("values").flatten(),
+        "scores": pa.array(placed.scores.astype(np.float32, copy=False), mask=np.isnan(placed.scores)),
+        "above": pa.array(placed.above.astype(np.int32, copy=False), mask=placed.above < 0),
+        "tied": pa.array(placed.tied.astype(np.int32, copy=False), mask=placed.tied < 0),
+    }
+    return _struct(positions.offsets, fields, bad)
+
+
+def _top(found: Found, items: pa.Array, bad: Bools) -> pa.StructArray:
+    """The first candidates of each user, by item."""
+    there = found.top_positions >= 0
+    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    whole = bool(there.all())
+    positions = (found.top_positions.ravel() if whole else found.top_positions[there]).astype(np.int32, copy=False)
+    scores = (found.top_scores.ravel() if whole else found.top_scores[there]).astype(np.float32, copy=False)
+    return _struct(offsets, {"items": items.take(pa.array(positions)), "scores": pa.array(scores)}, bad)
+
+
+def _struct(offsets: Ints, fields: dict[str, pa.Array], bad: Bools) -> pa.StructArray:
+    starts = pa.array(offsets, pa.int32())
+    columns = [pa.ListArray.from_arrays(starts, values) for values in fields.values()]
+    return pa.StructArray.from_arrays(columns, list(fields), mask=pa.array(bad) if bad.any() else None)
+
+
+@lru_cache(maxsize=1)
+def catalogue_ids(files: tuple[str, ...]) -> pa.Array:
+    """The item at each position; read once per worker process."""
+    tables = []
+    for file in files:
+        with open_file(file) as handle:
+            tables.append(pq.read_table(handle, columns=["item_id", "position"]))
+    table = pa.concat_tables(tables).sort_by("position")
+    return table.column("item_id").combine_chunks()

@@ -1,0 +1,25 @@
+"""What holds for all users of a ranking; travels to every task."""
+
+from typing import NamedTuple
+
+
+class Ranking(NamedTuple):
+    """How lists are ranked."""
+
+    n_items: int
+    top: int  # length of a top list
+    catalogue: tuple[str, ...]  # files of (item_id, position)
+    on_bad_rows: str  # error, quarantine
+
+
+class Source(NamedTuple):
+    """One score table, as its files have it."""
+
+    number: int  # among the run's score tables
+    name: str  # what errors call it
+    model: str | None  # None: a column of that name tells
+    user: str
+    item: str | None  # None: dense, a row holds all scores of a user
+    score: str  # the column of vectors, or of single scores
+    dtype: str = "float32"  # of the numbers in a BINARY vector, or of single scores
+    partial: bool = False  # only the best items of each user are scored

@@ -1,0 +1,37 @@
+"""What a table holds, as a short text that changes when its content does: the version of a Delta table, else its files with size and time."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from eval_engine.config import Input
+from eval_engine.inputs import input_format
+from eval_engine.lake import full_path
+
+REVISION = 1  # raise it when a change of the engine changes ranks: what was ranked before is then ranked again
+
+
+def content_of(spark: SparkSession, where: Input) -> str:
+    """The table's content."""
+    kind = where.format or input_format(where.path)
+    if kind in ("delta", "table"):
+        name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
+        detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
+        version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
+        if detail and version:
+            return f"{detail['id']} version {version['version']}"
+    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path).select("path", "length", "modificationTime")
+    return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in listed.collect()))
+
+
+def digest(*parts: object) -> str:
+    """A hash of values that JSON can hold."""
+    return hashlib.sha256(json.dumps([REVISION, *parts], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def ranked_from(spark: SparkSession, tables: Iterable[Input], others: Iterable[Input], settings: object) -> list[str]:
+    """Of each score table: what its ranks follow from, the table itself, the other inputs and the settings."""
+    common = [(where.model_dump(mode="json"), content_of(spark, where)) for where in others]
+    return [digest(where.model_dump(mode="json"), content_of(spark, where), common, settings) for where in tables]

@@ -1,0 +1,93 @@
+"""The same scores in every layout a table can have give the same ranks, bit for bit, as a literal loop over them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.eval_engine.ranking.test_rank import check_ranks
+
+
+def rows(run: Any, order: np.ndarray, kind: pa.DataType = pa.float32()) -> pa.Table:  # noqa: B008
+    """The long table of model a, its rows in this order."""
+    users, items = np.repeat(run.users, len(run.items)), np.tile(run.items, len(run.users))
+    return pa.table({"user_id": users, "item_id": items, "score": pa.array(run.scores["a"].ravel(), kind)}).take(pa.array(order))
+
+
+def long_files(folder: Path, table: pa.Table, n_files: int, group: int) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    step = -(-table.num_rows // n_files)
+    for n in range(n_files):
+        pq.write_table(table.slice(n * step, step), folder / f"part-{n}.parquet", row_group_size=group)
+    return {"path": str(folder)}
+
+
+def vectors(folder: Path, run: Any, dtype: str) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    table = pa.table({"user_id": run.users, "scores": pa.array([row.astype(dtype).tobytes() for row in run.scores["a"]], pa.binary())})
+    pq.write_table(table, folder / "part-0.parquet", row_group_size=7)
+    return {"path": str(folder), "dtype": dtype.removeprefix("<").replace("f2", "float16").replace("f4", "float32").replace("f8", "float64")}
+
+
+def layouts(run: Any, folder: Path, spark: SparkSession) -> dict[str, dict[str, Any]]:
+    n = run.scores["a"].size
+    together, apart = np.arange(n), np.random.default_rng(3).permutation(n)
+    by_file = np.concatenate([together[part::3] for part in range(3)])  # a third of every user's items in each file
+    several = pa.concat_tables([rows(run, apart).append_column("model", pa.array([name] * n)) for name in ("m1", "m2")]).take(
+        pa.array(np.random.default_rng(4).permutation(2 * n))
+    )
+    lists = pa.table({"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))})
+    deleted = pa.concat_tables([rows(run, together), rows(run, together[:50]).set_column(0, "user_id", pa.array([-1] * 50))])
+    text = rows(run, apart, pa.float64())
+    (folder / "csv").mkdir(parents=True)
+    pyarrow.csv.write_csv(text, folder / "csv" / "part.csv")
+    delta = f"{folder}/delta"
+    long_files(folder / "deleted", deleted, 2, 300)
+    spark.read.parquet(str(folder / "deleted")).write.format("delta").option("delta.enableDeletionVectors", "true").save(delta)
+    spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
+    mapped = f"{folder}/mapped"
+    spark.read.parquet(str(folder / "deleted")).where("user_id > 0").write.format("delta").option("delta.columnMapping.mode", "name").save(mapped)
+    found = {
+        "dense float32": vectors(folder / "f4", run, "<f4"),
+        "dense float16": vectors(folder / "f2", run, "<f2"),  # the scores are small whole numbers
+        "dense float64": vectors(folder / "f8", run, "<f8"),
+        "list<float>": long_files(folder / "list", lists, 2, 9),
+        "long, together": long_files(folder / "together", rows(run, together), 1, 64),
+        "long, cut between files": long_files(folder / "cut", rows(run, together), 7, 50),
+        "long, a part in each file": long_files(folder / "by-file", rows(run, by_file), 3, 1000),
+        "long, any order, tiny files": long_files(folder / "apart", rows(run, apart), 11, 32),
+        "long, float64": long_files(folder / "double", rows(run, apart, pa.float64()), 2, 1000),
+        "long, CSV": {"path": str(folder / "csv"), "format": "csv"},
+        "long, deletion vectors": {"path": delta},
+        "long, renamed columns": {"path": mapped},
+    }
+    return found | {"m1": long_files(folder / "models", several, 3, 100)}
+
+
+@pytest.fixture(scope="module")
+def make_layouts(spark: SparkSession) -> Callable[[Any], None]:
+    def make(run: Any) -> None:
+        found = layouts(run, run.folder / "layouts", spark)
+        scores = run.scores["a"]
+        run.config["scores"] = [where | ({"model": name} if name != "m1" else {}) for name, where in found.items()]
+        run.scores = dict.fromkeys([*found, "m2"], scores)
+        del run.tables["scores/a"], run.tables["scores/b"]
+
+    return make
+
+
+@pytest.mark.parametrize("partitions", ["1", "7"])
+def test_the_same_ranks_from_every_layout(small_run: Any, spark: SparkSession, make_layouts: Callable[[Any], None], partitions: str) -> None:
+    make_layouts(small_run)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        check_ranks(small_run, small_run.ranks(spark))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
