@@ -17,18 +17,19 @@ from pyspark.sql import functions as F
 
 from eval_engine.estimators.estimator import Estimator, Terms
 from eval_engine.estimators.registry import ESTIMATORS
-from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
 
+COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb")
-SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, " + ", ".join(
+SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, " + ", ".join(
     f"{name} DECIMAL(38, 12)" for name in SUMS
 )
 ESTIMATE_SCHEMA = (
     "model STRING, estimator STRING, metric STRING, k INT, value DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, "
-    "n_users BIGINT, n_left_out BIGINT, estimand STRING"
+    "n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, estimand STRING"
 )
 
 
@@ -56,11 +57,9 @@ class Question(NamedTuple):
 
 def statistics(ranks: DataFrame, question: Question) -> DataFrame:
     """The statistics table's rows, but for run_id."""
-    needed = ranked_by_all(ranks).select("model", "candidates", *question.sources)
+    needed = ranked_by_all(ranks).select("model", "candidates", "scored", *question.sources)
     partial = needed.mapInArrow(_summed(question), SCHEMA)
-    totals = [
-        F.sum(name).cast(kind).alias(name) for name, kind in [("n_users", "bigint"), ("n_left_out", "bigint"), *[(s, "decimal(38,12)") for s in SUMS]]
-    ]
+    totals = [F.sum(name).cast(kind).alias(name) for name, kind in [*[(n, "bigint") for n in COUNTS], *[(s, "decimal(38,12)") for s in SUMS]]]
     return partial.groupBy("model", "estimator", "metric", "k").agg(*totals)
 
 
@@ -76,13 +75,15 @@ def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():
                 rows = batch.filter(pc.equal(batch.column("model"), model))
-                facts = {source: rank_facts_of(rows.column(source), rows.column("candidates")) for source in question.sources}
+                facts = {source: rank_facts_of(rows.column(source), rows.column("candidates"), rows.column("scored")) for source in question.sources}
                 for estimator, metric in question.asked():
                     key = (model, estimator.name, metric.name, metric.k)
                     totals[key] = merge(totals.get(key, NO_USERS), ratio_sums(_terms(estimator, metric, facts, question)))
-        rows_out = [(*key, sums.n_users, sums.n_left_out, *[Decimal(x).scaleb(-12) for x in sums[2:]]) for key, sums in totals.items()]
-        kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), *[pa.decimal128(38, 12)] * len(SUMS)]
-        names = ["model", "estimator", "metric", "k", "n_users", "n_left_out", *SUMS]
+        rows_out = [
+            (*key, *[getattr(sums, n) for n in COUNTS], *[Decimal(getattr(sums, s)).scaleb(-12) for s in SUMS]) for key, sums in totals.items()
+        ]
+        kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), *[pa.int64()] * len(COUNTS), *[pa.decimal128(38, 12)] * len(SUMS)]
+        names = ["model", "estimator", "metric", "k", *COUNTS, *SUMS]
         columns = [pa.array([row[c] for row in rows_out], kind) for c, kind in enumerate(kinds)]
         yield pa.RecordBatch.from_arrays(columns, names)
 
@@ -97,11 +98,16 @@ def _terms(estimator: Estimator, metric: Metric, facts: dict[str, RankFacts], qu
     return estimator.terms(chosen, question.positive.of(chosen.value), metric.k, question.ties)
 
 
-def rank_facts_of(labels: pa.StructArray, candidates: pa.Array) -> RankFacts:
+def rank_facts_of(labels: pa.StructArray, candidates: pa.Array, scored: pa.Array) -> RankFacts:
     """The labels of one source, a struct of lists as the ranks table holds it, as flat arrays."""
     lengths = pc.list_value_length(labels.field("above")).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat = {name: labels.field(name).flatten().to_numpy(zero_copy_only=False) for name in ("values", "scores", "above", "tied")}
+    columns = {name: labels.field(name).flatten() for name in ("values", "scores", "above", "tied")}
+    if columns["above"].null_count:  # labels without a score, of a partial list: below all that have one, nobody knows where
+        least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
+        columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
+        columns["scores"] = columns["scores"].fill_null(float("nan"))
+    flat = {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
     return RankFacts(offsets, flat["values"], flat["scores"], flat["above"], flat["tied"], candidates.to_numpy(zero_copy_only=False))
 
 
@@ -110,10 +116,21 @@ def estimates(rows: Iterable[Row], confidence: float) -> list[tuple[object, ...]
     words = {estimator.name: estimator.estimand for estimator in ESTIMATORS}
     found: list[tuple[object, ...]] = []
     for row in sorted(rows, key=lambda r: (r["model"], r["estimator"], r["metric"], r["k"])):
-        sums = RatioSums(row["n_users"], row["n_left_out"], *[int(row[name] * SCALE) for name in SUMS])
+        sums = RatioSums(**{name: row[name] for name in COUNTS}, **{name: int(row[name] * SCALE) for name in SUMS})
         result = estimate(sums, confidence)
         numbers = [None if math.isnan(x) else x for x in result[:4]]
         found.append(
-            (row["model"], row["estimator"], row["metric"], row["k"], *numbers, confidence, sums.n_users, sums.n_left_out, words[row["estimator"]])
+            (
+                row["model"],
+                row["estimator"],
+                row["metric"],
+                row["k"],
+                *numbers,
+                confidence,
+                sums.n_users,
+                sums.n_left_out,
+                sums.n_unknown,
+                words[row["estimator"]],
+            )
         )
     return found

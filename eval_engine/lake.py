@@ -87,6 +87,10 @@ class Lake:
         """Like replace, with files that lie in the table's folder already; the table must exist."""
         commit_files(f"{self.root}/{table.name}", table, files, where, except_models)
 
+    def view(self, name: str, query: str) -> None:
+        """A view of the lake's catalog; paths have none."""
+        self.spark.sql(f"CREATE OR REPLACE VIEW {self.root}.{name} AS {query}")
+
     def has(self, table: Table) -> bool:
         """Whether the table is there."""
         try:

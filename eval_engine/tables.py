@@ -67,17 +67,17 @@ STATISTICS = Table(
     "statistics",
     "Mergeable sums over users of each estimate's numerator a and denominator b: exact, so the same on any partitioning.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, "
-    f"n_users BIGINT, n_left_out BIGINT, a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}",
+    f"n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}",
     ("run_id", "model", "estimator", "metric", "k"),
-    ("n_users >= 0", "n_left_out >= 0"),
+    ("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0"),
 )
 ESTIMATES = Table(
     "estimates",
     "What each estimator says of each model, with its standard error and interval; NULL where it is undefined.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, value DOUBLE, "
-    "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, n_users BIGINT, n_left_out BIGINT, estimand STRING",
+    "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, estimand STRING",
     ("run_id", "model", "estimator", "metric", "k"),
-    ("value IS NULL OR NOT isnan(value)", "low IS NULL OR low <= value", "high IS NULL OR high >= value"),
+    ("n_unknown = 0 OR value IS NULL", "value IS NULL OR NOT isnan(value)", "low IS NULL OR low <= value", "high IS NULL OR high >= value"),
 )
 QUALITY = Table(
     "quality",

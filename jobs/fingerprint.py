@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Iterable
 
+import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
 from eval_engine.inputs import input_format
 from eval_engine.lake import full_path
+from eval_engine.stored_file import located
 
 REVISION = 1  # raise it when a change of the engine changes ranks: what was ranked before is then ranked again
 
@@ -22,8 +25,14 @@ def content_of(spark: SparkSession, where: Input) -> str:
         version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
         if detail and version:
             return f"{detail['id']} version {version['version']}"
-    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path).select("path", "length", "modificationTime")
-    return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in listed.collect()))
+    try:
+        system, path = located(full_path(where.path))
+        found = system.get_file_info(path)
+        files = [found] if found.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
+        return digest(sorted((file.path, file.size, file.mtime_ns) for file in files if file.is_file))
+    except (OSError, pa.ArrowException):  # storage that only Spark reaches
+        listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path).select("path", "length", "modificationTime")
+        return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in listed.collect()))
 
 
 def digest(*parts: object) -> str:

@@ -29,6 +29,7 @@ from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.dense import Plan, user_id
 from eval_engine.ranking.part_files import Part, Target, sweep
 from eval_engine.ranking.settings import Ranking
+from eval_engine.ranking.thresholds import thresholds_sql
 from eval_engine.session import rows_per_batch
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
 from jobs.fingerprint import digest, ranked_from
@@ -80,6 +81,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
                 lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
                 written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
                 _write_ranks(lake, config, inputs, ranked, plans(spark, config, inputs, tuple(row["file"] for row in written.collect())))
+        if lake.in_catalog:
+            lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.replace(QUALITY, spark.createDataFrame(quality, "table STRING, rule STRING, n_rows BIGINT, example STRING, action STRING"), run_id)
         kept_out = any(action == "quarantined" for *_, action in quality)

@@ -10,7 +10,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Estimator, Terms, mean_over
 from eval_engine.kernels.arrays import Bools
-from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.recall import positives, recall
 
 
@@ -31,6 +31,11 @@ def among_labelled(facts: RankFacts) -> RankFacts:
     above, tied = np.empty(order.size, np.int32), np.empty(order.size, np.int32)
     above[order] = starts[group] - facts.offsets[by_user]
     tied[order] = np.diff(starts, append=order.size)[group] - 1
+    unscored = np.isnan(facts.score)
+    if unscored.any():  # of a partial list: below the scored ones; one alone is last, several are in an order nobody knows
+        n_scored, n_unscored = (np.bincount(user[mask], minlength=facts.n_users) for mask in (~unscored, unscored))
+        above[unscored] = n_scored[user[unscored]]
+        tied[unscored] = np.where(n_unscored[user[unscored]] > 1, UNKNOWN, 0)
     return facts._replace(above=above, tied=tied, candidates=facts.n_labels.astype(np.int32))
 
 

@@ -21,6 +21,8 @@ from eval_engine.kernels.block import as_scores
 from eval_engine.kernels.compare_count import count, rows_with_nan
 from eval_engine.kernels.ragged import Lists, flatten, no_lists, users_of
 
+UNKNOWN = -1
+
 
 class RankFacts(NamedTuple):
     """Labelled pairs of some users under one model: where each stands among that user's candidates."""
@@ -29,7 +31,7 @@ class RankFacts(NamedTuple):
     value: Floats  # float64 (n_pairs,): the label
     score: Floats  # float32 or float64 (n_pairs,)
     above: Ints  # int32 (n_pairs,)
-    tied: Ints  # int32 (n_pairs,)
+    tied: Ints  # int32 (n_pairs,); UNKNOWN: at least `above` candidates are above or level with it, more is not known
     candidates: Ints  # int32 (n_users,)
 
     @property

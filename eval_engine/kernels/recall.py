@@ -2,7 +2,8 @@
 
     R_u = m_u / n_u        m_u = sum_{i in S_u} q_k(i)        n_u = |S_u|
 
-S_u are the user's labelled positives, q_k(i) the chance that i is in the top k (kernels/ties.py). S_u empty: NaN, never 0.
+S_u are the user's labelled positives, q_k(i) the chance that i is in the top k (kernels/ties.py). S_u empty: NaN, never 0; q_k of a positive not
+known: NaN too.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 def hits(facts: RankFacts, positive: Bools, k: int, ties: str) -> Floats:
     """m_u: the expected number of each user's positives in the top k, shape (n_users,)."""
-    return facts.per_user(in_top_k(facts, k, ties) * checked(positive, facts))
+    return facts.per_user(np.where(checked(positive, facts), in_top_k(facts, k, ties), 0.0))
 
 
 def positives(facts: RankFacts, positive: Bools) -> Floats:

@@ -4,6 +4,7 @@
     expected     q = clip((k - above) / (tied + 1), 0, 1)       the mean over random orders of the tied items
     optimistic   q = 1 if above + 1 <= k              the upper bound, as strict is the lower
 
+A pair whose place is not known (a partial list: it has no score, and stands below all that have one) has q = 0 if k <= above, else NaN.
 above + tied + 1 <= candidates, so all three put everything into the top k once k >= candidates. A constant scorer has strict recall 0
 and expected recall k / candidates.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 
 Chances = npt.NDArray[np.float64]
 
@@ -25,7 +26,7 @@ def strict_in_top_k(facts: RankFacts, k: int) -> Chances:
 
 def expected_in_top_k(facts: RankFacts, k: int) -> Chances:
     """The share of tie-breaks that put the item into the top k."""
-    return np.clip((k - facts.above.astype(np.float64)) / (facts.tied.astype(np.float64) + 1), 0, 1)
+    return np.clip((k - facts.above.astype(np.float64)) / (np.maximum(facts.tied, 0) + 1.0), 0, 1)
 
 
 def optimistic_in_top_k(facts: RankFacts, k: int) -> Chances:
@@ -46,4 +47,7 @@ def in_top_k(facts: RankFacts, k: int, ties: str) -> Chances:
         raise ValueError(f"k must be at least 1, found {k}")
     if ties not in IN_TOP_K:
         raise ValueError(f"unknown tie policy {ties!r}: one of {', '.join(IN_TOP_K)}")
-    return IN_TOP_K[ties](facts, k)
+    chances = IN_TOP_K[ties](facts, k)
+    unknown = facts.tied == UNKNOWN
+    chances[unknown] = np.where(k <= facts.above[unknown], 0.0, np.nan)
+    return chances

@@ -64,6 +64,8 @@ def users_text(panel: Panel) -> str:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
         used, left_out = _range([r.n_users for r in rows]), _range([r.n_left_out for r in rows])
         text = f"{used} users" if left_out in (UNDEFINED, "0") else f"{used} users, {left_out} left out"
+        if unknown := max((r.n_unknown for r in rows), default=0):
+            text += f", up to {unknown:,} not known from partial lists"
         schemes_of.setdefault(text, []).append(str(scheme) if scheme.estimator == TRADITIONAL else scheme.label)
     return ". ".join(f"{', '.join(names)}: {text}" for text, names in schemes_of.items()) + "."
 

@@ -21,6 +21,7 @@ class EstimateRow(NamedTuple):
     n_users: int | None
     n_left_out: int | None
     estimand: str | None  # in words
+    n_unknown: int = 0  # users whose value cannot be known from partial lists; if there is one, there is no value
 
 
 def defined(x: float | None) -> TypeGuard[float]:

@@ -8,7 +8,8 @@ With b_u = 1 this is the mean and its usual standard error. The five sums are ex
 1e-12 and added as an integer, so any partitioning and any order of merging gives the same bits. sum (a - R b)^2 = AA - 2 R AB + R^2 BB
 is taken in exact fractions, where floats would cancel.
 
-Undefined is NaN: no user (B = 0) has no value, a single user has no standard error. Infinite and NaN terms are errors, as is b < 0.
+Undefined is NaN: no user (B = 0) has no value, a single user has no standard error. A numerator that cannot be known is NaN: such users are counted,
+and the ratio is undefined as soon as there is one, since leaving them out would favour whom they are about. Infinite terms are errors, as is b < 0.
 """
 
 import math
@@ -35,6 +36,7 @@ class RatioSums(NamedTuple):
     aa: int
     ab: int
     bb: int
+    n_unknown: int = 0  # with denominator > 0, and a numerator that cannot be known
 
 
 class Estimate(NamedTuple):
@@ -46,6 +48,7 @@ class Estimate(NamedTuple):
     high: float
     n_users: int
     n_left_out: int
+    n_unknown: int = 0  # of the users; if there is one, the value is NaN
 
 
 NO_USERS = RatioSums(0, 0, 0, 0, 0, 0, 0)
@@ -56,11 +59,13 @@ def ratio_sums(terms: tuple[Floats, Floats]) -> RatioSums:
     a, b = (np.asarray(x, np.float64) for x in terms)
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a numerator and a denominator per user are expected, found shapes {a.shape} and {b.shape}")
-    for u in np.flatnonzero(~np.isfinite(a) | ~np.isfinite(b) | (b < 0))[:1]:
-        raise ValueError(f"user {u} has numerator {a[u]} and denominator {b[u]}: both must be finite and the denominator not negative")
-    used = b > 0
-    a, b = a[used], b[used]
-    return RatioSums(a.size, used.size - a.size, exact_sum(a), exact_sum(b), exact_sum(a * a), exact_sum(a * b), exact_sum(b * b))
+    for u in np.flatnonzero(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
+        raise ValueError(f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN or negative")
+    used, unknown = b > 0, np.isnan(a)
+    n_unknown = int((used & unknown).sum())
+    a, b = a[used & ~unknown], b[used & ~unknown]
+    sums = exact_sum(a), exact_sum(b), exact_sum(a * a), exact_sum(a * b), exact_sum(b * b)
+    return RatioSums(int(used.sum()), int((~used).sum()), *sums, n_unknown)
 
 
 def merge(one: RatioSums, other: RatioSums) -> RatioSums:
@@ -72,8 +77,8 @@ def estimate(sums: RatioSums, confidence: float) -> Estimate:
     """The ratio, its standard error and its two-sided interval."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
-    if sums.b == 0:
-        return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out)
+    if sums.b == 0 or sums.n_unknown:
+        return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out, sums.n_unknown)
     ratio = Fraction(sums.a, sums.b)
     value, error = float(ratio), _standard_error(sums, ratio)
     margin = float(stdtrit(sums.n_users - 1, (1 + confidence) / 2)) * error if sums.n_users > 1 else math.nan

@@ -12,7 +12,7 @@ from eval_engine.estimators.full_exposure import chance_of_a_positive, full_macr
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.traditional import among_labelled, traditional
 from eval_engine.estimators.ure import ure_macro, ure_micro
-from eval_engine.kernels.rank_facts import rank_facts
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
 
 
 def literal_recall(scores, positives, k):
@@ -91,6 +91,14 @@ def test_among_labelled_has_ranks_of_the_exposed_set_only():
     facts = among_labelled(rank_facts(np.array([[9, 7, 7, 5, 3, 1], [1, 2, 3, 4, 5, 6]], np.float32), [[5, 2, 3], []]))
     assert facts.above.tolist() == [2, 0, 1]
     assert facts.candidates.tolist() == [3, 0]
+
+
+def test_items_without_a_score_stand_below_those_with_one():
+    nan = np.nan
+    facts = RankFacts(np.array([0, 3, 6]), np.ones(6), np.array([2, nan, 5, nan, 1, nan]), np.zeros(6, int), np.zeros(6, int), np.array([9, 9]))
+    ranked = among_labelled(facts)
+    assert ranked.above.tolist() == [1, 2, 0, 1, 0, 1]
+    assert ranked.tied.tolist() == [0, 0, 0, UNKNOWN, 0, UNKNOWN]  # one alone is last; of two nobody knows the order
 
 
 def test_every_estimator_says_what_it_estimates():

@@ -1,12 +1,54 @@
-"""One visit per row gives what the three kernels give one after the other."""
+"""One visit per row gives what a literal count and sorted() give, and what the three kernels give one after the other."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from eval_engine.kernels.compare_count import compare_count, rows_with_nan, sorting_pays_from
 from eval_engine.kernels.ragged import flatten
 from eval_engine.kernels.rank_rows import rank_rows
 from eval_engine.kernels.top_list import top_lists
+
+SCORES = [-np.inf, -3.5, -0.0, 0.0, 1e-40, 2.0, np.inf]  # few values: many ties
+
+
+def brute_force(row, labels, excluded, k):
+    """above and tied of each label, and the positions of the first k."""
+    candidates = [j for j in range(len(row)) if j not in excluded]
+    above = [sum(row[j] > row[i] for j in candidates) for i in labels]
+    tied = [sum(row[j] == row[i] for j in candidates if j != i) for i in labels]
+    first = sorted(candidates, key=lambda j: (-row[j], j))[:k]
+    return above, tied, first + [-1] * (k - len(first))
+
+
+@given(st.data())
+@settings(max_examples=120, deadline=None)
+def test_matches_brute_force(data):
+    n_items = data.draw(st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 127, 128, 129, 255, 300])))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    kinds = {
+        "ties": lambda: rng.choice(SCORES, (3, n_items)),
+        "constant": lambda: np.full((3, n_items), rng.choice(SCORES)),
+        "real": lambda: rng.normal(size=(3, n_items)),
+    }
+    scores = kinds[data.draw(st.sampled_from(sorted(kinds)))]().astype(np.float32)
+    order = [rng.permutation(n_items) for _ in range(3)]
+    n_labels = [data.draw(st.integers(0, min(n_items, 19))) for _ in order]  # around 8 and 16, which are swept at once
+    labels = [o[:n].tolist() for o, n in zip(order, n_labels, strict=True)]
+    excluded = [o[n : n + data.draw(st.integers(0, n_items))].tolist() for o, n in zip(order, n_labels, strict=True)]
+    k = data.draw(st.integers(1, n_items + 2))
+    nan = [data.draw(st.sampled_from([None, None, 0, n_items // 2, n_items - 1])) for _ in order]
+    for row, position in zip(scores, nan, strict=True):
+        if position is not None:
+            row[position] = np.nan
+    ranked = rank_rows(scores, *flatten(labels, 3), *flatten(excluded, 3), k)
+    assert ranked.has_nan.tolist() == [position is not None for position in nan]
+    for u, start in enumerate(np.cumsum([0, *n_labels[:2]])):
+        if nan[u] is None:
+            here = slice(start, start + n_labels[u])
+            got = ranked.above[here].tolist(), ranked.tied[here].tolist(), ranked.top_positions[u].tolist()
+            assert got == brute_force(scores[u].tolist(), labels[u], set(excluded[u]), k)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

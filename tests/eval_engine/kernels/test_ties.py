@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.rank_facts import rank_facts
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
+from eval_engine.kernels.recall import recall
 from eval_engine.kernels.ties import IN_TOP_K, in_top_k
 
 ROWS = st.lists(st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf]), min_size=1, max_size=6)
@@ -49,3 +50,14 @@ def test_unknown_policy_and_cutoff():
         in_top_k(facts, 1, "random")
     with pytest.raises(ValueError, match="k must be at least 1"):
         in_top_k(facts, 0, "strict")
+
+
+def test_a_place_that_is_not_known_is_out_of_the_top_or_unknown():
+    facts = RankFacts(
+        np.array([0, 2]), np.ones(2), np.array([np.nan, 5.0]), np.array([7, 2], np.int32), np.array([UNKNOWN, 0], np.int32), np.array([20])
+    )
+    for ties in ("strict", "expected", "optimistic"):
+        assert in_top_k(facts, 7, ties).tolist() == [0.0, 1.0]  # seven are known to be above it or level
+        assert np.isnan(in_top_k(facts, 8, ties)).tolist() == [True, False]
+    assert np.isnan(recall(facts, np.array([True, True]), 8, "strict")).all()
+    assert recall(facts, np.array([False, True]), 8, "strict").tolist() == [1.0]  # only positives must be known

@@ -1,4 +1,4 @@
-"""The first k against sorted(), on rows made to mislead the guess of a threshold, and on small rows full of ties."""
+"""The first k against sorted(), on rows made to mislead the threshold, and on small rows full of ties."""
 
 import numpy as np
 import pytest
@@ -39,22 +39,23 @@ def test_matches_sorted_on_small_rows(data):
     check(scores, data.draw(st.integers(1, n_items + 2)), excluded)
 
 
-N_ITEMS = 5003  # long enough for a sampled threshold, and no multiple of 64
+N_ITEMS = 5003  # many parts for a threshold from columns, and no multiple of 64
+COLUMNS = 256  # for k = 101
+SPACING = N_ITEMS // (N_ITEMS // COLUMNS)
 
 
-def hides_from_the_sample(rng):
-    """All high scores in one place, which a sample of evenly spaced chunks cannot see or sees only."""
+def high_in_one_column(rng):
+    """All high scores in one column: the threshold says little, and more than the buffer holds pass it."""
     row = rng.normal(size=N_ITEMS)
-    row[3000:3060] += 100
+    row[5::SPACING] += 100
+    row[3000:3700] += 50
     return row
 
 
-def only_the_sample_is_high(rng):
-    """Few high scores and all of them sampled: the guess is too high, and the row must be swept again."""
+def high_between_parts(rng):
+    """All high scores where no part lies."""
     row = rng.normal(size=N_ITEMS)
-    row[:8] = 50 + np.arange(8)
-    for chunk in range(32):
-        row[chunk * (N_ITEMS - 8) // 32] = 100 + chunk
+    row[np.arange(N_ITEMS) % SPACING >= COLUMNS] += 100
     return row
 
 
@@ -69,12 +70,13 @@ ROWS = {
     "mostly -inf": lambda rng: np.where(rng.random(N_ITEMS) < 0.995, -np.inf, rng.normal(size=N_ITEMS)),
     "zeros of both signs": lambda rng: np.where(rng.random(N_ITEMS) < 0.5, -0.0, 0.0),
     "popular first": lambda rng: rng.normal(size=N_ITEMS) - np.log1p(np.arange(N_ITEMS)),
-    "high in one place": hides_from_the_sample,
-    "high in the sample": only_the_sample_is_high,
+    "high in one place": lambda rng: rng.normal(size=N_ITEMS) + 100 * (np.arange(N_ITEMS) // 60 == 50),
+    "high in one column": high_in_one_column,
+    "high between parts": high_between_parts,
 }
 
 
-@pytest.mark.parametrize("k", [1, 11, 101, 1500, N_ITEMS + 1])
+@pytest.mark.parametrize("k", [1, 11, 101, 1500, 2500, N_ITEMS + 1])
 @pytest.mark.parametrize("name", ROWS)
 def test_matches_sorted_on_long_rows(name, k):
     rng = np.random.default_rng(k)

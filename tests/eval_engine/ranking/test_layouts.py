@@ -91,3 +91,38 @@ def test_the_same_ranks_from_every_layout(small_run: Any, spark: SparkSession, m
         check_ranks(small_run, small_run.ranks(spark))
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_a_partial_list_leaves_unknown_what_it_does_not_tell(small_run: Any, spark: SparkSession) -> None:
+    rng = np.random.default_rng(8)
+    scores = rng.permuted(np.tile(np.arange(len(small_run.items), dtype=np.float32), (len(small_run.users), 1)), axis=1)
+    small_run.scores = {"whole": scores, "best": scores}
+    kept = np.flatnonzero(scores.ravel() >= 18)  # the best 12 of 30
+    both = {}
+    for name, chosen in (("whole", np.arange(scores.size)), ("best", kept)):
+        small_run.scores["a"] = scores
+        both[name] = long_files(small_run.folder / name, rows(small_run, rng.permutation(chosen)), 3, 100) | {
+            "model": name,
+            "partial": name == "best",
+        }
+    small_run.config |= {"scores": list(both.values()), "frame": "all_items"}
+    small_run.config["evaluate"] |= {"metrics": ["recall@5", "recall@9"], "traditional": ["recall@5"]}
+    del small_run.scores["a"], small_run.tables["scores/a"], small_run.tables["scores/b"]
+    small_run.run(spark)
+    ranks = {(row[1], row[3]): row for row in small_run.rows(spark, "ranks")}
+    for user in small_run.users:
+        whole, best = ranks["whole", user], ranks["best", user]
+        assert (best[4], best[5], whole[5]) == (30, 12, 30)
+        assert best[8] == whole[8]  # the top list
+        for source in (6, 7):
+            for n, score in enumerate(whole[source].scores):
+                want = (whole[source].scores[n], whole[source].above[n], whole[source].tied[n]) if score >= 18 else (None, None, None)
+                assert (best[source].scores[n], best[source].above[n], best[source].tied[n]) == want
+    estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
+    for (model, estimator, k), row in estimates.items():
+        if model == "best" and estimator != "traditional":
+            assert row[5:9] == estimates["whole", estimator, k][5:9]  # 12 scores are enough to know the first 9
+            assert row[12] == 0
+    lost = estimates["best", "traditional", 5]
+    assert lost[5] is None  # several of the six exposed items have no score: their order is not known
+    assert lost[12] > 0

@@ -53,7 +53,7 @@ def test_of_a_mean_it_is_the_usual_standard_error():
     result = estimate(ratio_sums((x, np.ones(40))), 0.9)
     interval = stats.t.interval(0.9, 39, loc=x.mean(), scale=stats.sem(x))
     np.testing.assert_allclose(result[:4], [x.mean(), stats.sem(x), *interval], rtol=1e-9)
-    assert result[4:] == (40, 0)
+    assert result[4:] == (40, 0, 0)
 
 
 @given(st.integers(2, 30), st.integers(0, 10**6))
@@ -87,17 +87,25 @@ def test_no_cancellation_where_all_users_agree():
 def test_undefined_is_nan():
     nobody = estimate(ratio_sums((np.zeros(3), np.zeros(3))), 0.95)
     assert np.isnan(nobody[:4]).all()
-    assert nobody[4:] == (0, 3)
+    assert nobody[4:] == (0, 3, 0)
     alone = estimate(ratio_sums((np.array([1.0, 0.0]), np.array([4.0, 0.0]))), 0.95)
     assert np.isnan(alone[1:4]).all()
-    assert (alone.value, *alone[4:]) == (0.25, 1, 1)
+    assert (alone.value, *alone[4:]) == (0.25, 1, 1, 0)
     assert np.isnan(estimate(NO_USERS, 0.95).value)
 
 
-@pytest.mark.parametrize(("a", "b"), [(np.nan, 1.0), (np.inf, 1.0), (1.0, np.inf), (1.0, -1.0), (np.nan, 0.0)])
+@pytest.mark.parametrize(("a", "b"), [(np.inf, 1.0), (1.0, np.inf), (1.0, np.nan), (1.0, -1.0)])
 def test_terms_that_cannot_be_are_named(a, b):
     with pytest.raises(ValueError, match="user 1 has numerator"):
         ratio_sums((np.array([0.0, a]), np.array([1.0, b])))
+
+
+def test_one_user_whose_numerator_is_not_known_leaves_no_value():
+    sums = merge(ratio_sums((np.array([0.5, np.nan]), np.ones(2))), ratio_sums((np.array([np.nan, 0.25]), np.array([0.0, 1.0]))))
+    assert (sums.n_users, sums.n_left_out, sums.n_unknown) == (3, 1, 1)  # a user with denominator 0 is left out, known or not
+    result = estimate(sums, 0.95)
+    assert np.isnan(result[:4]).all()
+    assert result[4:] == (3, 1, 1)
 
 
 def test_shapes_and_confidence():

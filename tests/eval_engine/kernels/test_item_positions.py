@@ -1,0 +1,25 @@
+"""Lookups of item ids against a dict."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_engine.kernels.item_positions import catalogue_of, positions_of
+
+IDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 40)
+
+
+@given(st.lists(IDS, unique=True, max_size=60), st.lists(IDS, max_size=80))
+def test_matches_a_dict(ids, others):
+    place = {item: n for n, item in enumerate(ids)}
+    asked = [*others, *ids[::-1]]
+    found = positions_of(catalogue_of(np.array(ids, np.int64)), np.array(asked, np.int64))
+    assert found.dtype == np.int32
+    assert found.tolist() == [place.get(item, -1) for item in asked]
+
+
+def test_ids_that_would_share_a_slot():
+    ids = (np.arange(5000, dtype=np.int64) << 40) + 7
+    catalogue = catalogue_of(ids)
+    assert positions_of(catalogue, ids[::-1]).tolist() == list(range(5000))[::-1]
+    assert (positions_of(catalogue, ids + 1) == -1).all()
