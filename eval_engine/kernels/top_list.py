@@ -2,14 +2,14 @@
 
     a before b  <=>  s_a > s_b, or s_a = s_b and a < b          C_u: the whole row without the user's excluded positions
 
-One sweep over the row keeps a buffer of candidates that pass a rising threshold:
-
-1. A threshold is guessed from a sample of the row, low enough that more than k candidates pass nearly always.
-2. The sweep compares 64 scores at a time (kernels/lanes.py) and visits only those that pass; a passing excluded position is skipped.
+1. The row is cut into parts of m positions; a column is the c-th position of each part. If the highest candidates of k columns reach a threshold,
+   at least k candidates do. Of m = 2 k columns or a few more the k-th highest is such a threshold, and only some 1.4 k candidates reach it.
+2. A sweep compares 64 scores at a time with the threshold (kernels/lanes.py) and visits only those that pass; a passing excluded position is
+   skipped, the others go into a buffer.
 3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in the row with an
-   equal score would lose by position. So neither a constant row nor one in ascending order fills more than the buffer.
-4. If fewer than k passed, the guess was too high: the row is swept again from -inf.
+   equal score would lose by position. So neither a constant row nor one whose high scores share a column fills more than the buffer.
 
+A row shorter than m is swept from -inf.
 A candidate is one uint64: the float32's bits turned so that the order is descending (-0.0 as 0.0), then the position. The first k are the
 k smallest keys, and numpy's vectorised sort puts them in order. float64 scores do not fit into a key and take a stable argsort.
 NaN is not a score; +-inf is. Fewer than k candidates: the rest is position -1, score NaN.
@@ -22,7 +22,7 @@ from eval_engine.kernels.block import as_lists, as_scores
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.lanes import LANES, lowest, passing
 
-CHUNK = 8  # neighbouring scores per place the sample is taken from: a cache line is fetched whole
+PARTS = 64  # of a row, at most: for 100,000 items a looser threshold costs less than one more sweep over all of the row
 NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # sorts behind every candidate
 
 
@@ -93,24 +93,44 @@ def _smallest_first(values, size, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _guess(row, out, k, sample):  # type: ignore[no-untyped-def]
-    """A threshold that more than k candidates pass in all but a few per cent of rows; -inf where a sample says too little."""
-    n_chunks = sample.size // CHUNK
-    taken = 0
-    for chunk in range(n_chunks):
-        start = chunk * (row.size - CHUNK) // n_chunks
-        for j in range(start, start + CHUNK):
-            sample[taken] = -row[j]
-            taken += not out[j]
-    expected = k * sample.size / row.size  # of the first k, the number that fall into the sample; nearly Poisson
-    rank = int(np.ceil(expected + 2 * np.sqrt(expected) + 1))
-    if rank >= taken:
-        return np.float32(-np.inf)
-    _smallest_first(sample, taken, rank)
-    threshold = sample[0]
-    for j in range(1, rank):
-        threshold = max(threshold, sample[j])
-    return -threshold
+def _highest_of_columns(row, out, highest):  # type: ignore[no-untyped-def]
+    """highest[c] = the highest candidate among the c-th positions of all parts, -inf without one; parts lie evenly and do not overlap."""
+    highest[:] = -np.inf
+    n_parts = min(row.size // highest.size, PARTS)
+    for n in range(n_parts):
+        start = n * (row.size // n_parts)
+        part, skip = row[start : start + highest.size], out[start : start + highest.size]
+        for c in range(part.size):
+            higher = (part[c] > highest[c]) & (not skip[c])  # max() and `and` would not be vectorised
+            highest[c] = part[c] if higher else highest[c]
+
+
+@compiled
+def _turned(bits):  # type: ignore[no-untyped-def]
+    """Bits of a float32 as an int32 of the same order, and back."""
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFF_FFFF))
+
+
+@compiled
+def _reached_by(wanted, highest):  # type: ignore[no-untyped-def]
+    """A threshold that at least `wanted` columns reach and few more: bisection. The columns are overwritten."""
+    bits = highest.view(np.int32)
+    for c in range(bits.size):
+        bits[c] = _turned(bits[c])
+    low, high = np.int64(bits.min()), np.int64(bits.max()) + 1
+    while high - low > 1:
+        middle = np.int32((low + high) >> 1)
+        reached = np.int32(0)
+        for c in range(bits.size):
+            reached = np.int32(reached + (bits[c] >= middle))
+        if reached < wanted:
+            high = np.int64(middle)
+            continue
+        low = np.int64(middle)
+        if reached <= wanted + wanted // 8:
+            break
+    bits[0] = _turned(np.int32(low))
+    return highest[0]
 
 
 @compiled
@@ -142,24 +162,23 @@ def _sweep(row, bits, out, threshold, k, buffer):  # type: ignore[no-untyped-def
 
 @compiled
 def room_for(n_items, k):  # type: ignore[no-untyped-def]
-    """Working memory for rows of n_items: which positions are excluded, the sample, the buffer."""
-    sample = np.empty(max(256, n_items // 64) // CHUNK * CHUNK, np.float32)
+    """Working memory for rows of n_items: which positions are excluded, the highest of each column, the buffer."""
+    highest = np.empty((2 * k // LANES + 1) * LANES, np.float32)
     buffer = np.empty(min(max(4 * k, 256), n_items) + k + 2 * LANES, np.uint64)
-    return np.zeros(n_items, np.bool_), sample, buffer
+    return np.zeros(n_items, np.bool_), highest, buffer
 
 
 @compiled
 def first_keys_of_row(row, bits, excluded, room, keys):  # type: ignore[no-untyped-def]
     """Fills keys (k,) with the first k candidates of one row, in any order; what is left over stays as it is."""
-    out, sample, buffer = room
+    out, highest, buffer = room
     for j in excluded:
         out[j] = True
     threshold = np.float32(-np.inf)
-    if row.size >= 8 * sample.size:
-        threshold = _guess(row, out, keys.size, sample)
+    if highest.size <= row.size:
+        _highest_of_columns(row, out, highest)
+        threshold = _reached_by(keys.size, highest)
     held = _sweep(row, bits, out, threshold, keys.size, buffer)
-    if held < keys.size and threshold > -np.inf:
-        held = _sweep(row, bits, out, np.float32(-np.inf), keys.size, buffer)
     keys[:held] = buffer[:held]
     for j in excluded:
         out[j] = False

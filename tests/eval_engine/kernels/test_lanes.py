@@ -1,4 +1,4 @@
-"""Masks and counts against literal loops, at the edges of the vectors; and the kernels on a machine without AVX-512."""
+"""Masks and counts against literal loops, at the edges of the vectors; and the counts on a machine without AVX-512."""
 
 import os
 import subprocess
@@ -69,20 +69,19 @@ def test_counts_of_whole_vectors(n, dtype):
 PROGRAM = """
 import numpy as np
 from numba.core.registry import cpu_target
-from eval_engine.kernels.rank_rows import rank_rows
+from eval_engine.kernels.compare_count import compare_count
 assert "avx512" not in cpu_target.target_context.codegen().magic_tuple()[2]
 rng = np.random.default_rng(5)
 row = rng.integers(-90, 90, 1003).astype(np.float32)
-labels, excluded = np.split(rng.permutation(1003)[:60].astype(np.int32), [15])
-ranked = rank_rows(row[None], np.array([0, 15]), labels, np.array([0, 45]), excluded, 30)
-rest = np.delete(np.arange(1003), excluded)
-assert ranked.above.tolist() == [(row[rest] > row[i]).sum() for i in labels]
-assert ranked.tied.tolist() == [(row[rest] == row[i]).sum() - 1 for i in labels]
-assert ranked.top_positions[0].tolist() == sorted(rest, key=lambda j: (-row[j], j))[:30]
+labels, excluded = np.split(rng.permutation(1003)[:60], [15])
+above, tied = compare_count(row[None], np.array([0, 15]), labels, np.array([0, 45]), excluded)
+rest = np.delete(row, excluded)
+assert above.tolist() == [(rest > row[i]).sum() for i in labels]
+assert tied.tolist() == [(rest == row[i]).sum() - 1 for i in labels]
 """
 
 
-def test_right_without_avx512(tmp_path):
+def test_counts_without_avx512(tmp_path):
     machine = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
     environment = os.environ | machine | {"PYTHONPATH": str(Path(eval_engine.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
