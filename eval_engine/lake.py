@@ -60,10 +60,7 @@ class Lake:
         target = self.spark.table(self.name(table))
         _same_ids(table, rows, target)
         chosen = rows.select(*target.columns)
-        predicate = " AND ".join(f"{name} = {_quoted(value)}" for name, value in where.items())
-        if except_models:
-            predicate += f" AND model NOT IN ({', '.join(map(_quoted, except_models))})"
-        writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", predicate)
+        writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", _predicate(where, except_models))
         with self._told(table):
             if self.in_catalog:
                 writer.saveAsTable(self.name(table))
@@ -86,6 +83,11 @@ class Lake:
     def commit(self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
         """Like replace, with files that lie in the table's folder already; the table must exist."""
         commit_files(f"{self.root}/{table.name}", table, files, where, except_models)
+
+    def remove(self, table: Table, where: dict[str, str], except_models: Sequence[str]) -> None:
+        """Take out the rows that match `where`, but for some models'."""
+        with self._told(table):
+            self.spark.sql(f"DELETE FROM {self.name(table)} WHERE {_predicate(where, except_models)}")
 
     def view(self, name: str, query: str) -> None:
         """A view of the lake's catalog; paths have none."""
@@ -129,6 +131,13 @@ class Lake:
                     f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."
                 ) from None
             raise
+
+
+def _predicate(where: dict[str, str], except_models: Sequence[str]) -> str:
+    """The rows of a run, but for some models'."""
+    chosen = [f"{name} = {_quoted(value)}" for name, value in where.items()]
+    kept = [f"model NOT IN ({', '.join(map(_quoted, except_models))})"] if except_models else []
+    return " AND ".join([*chosen, *kept])
 
 
 def _quoted(text: str) -> str:

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, statistics
+from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, ranked_by_all, statistics
 from eval_engine.lake import Lake
 from eval_engine.session import rows_per_batch
-from eval_engine.tables import CATALOGUE, ESTIMATES, RANKS, STATISTICS
+from eval_engine.tables import CATALOGUE, ESTIMATES, QUALITY, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
@@ -27,7 +27,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     with stage(lake, config, "evaluate", {}), spark_progress(spark, console, "Evaluating"):
         run_id = {"run_id": config.run_id}
         spark.conf.set(*rows_per_batch(max(1, lake.read(CATALOGUE, config.run_id).count())))
-        lake.replace(STATISTICS, statistics(lake.read(RANKS, config.run_id), question), run_id)
+        gaps = not lake.read(QUALITY, config.run_id).where("rule = 'not_scored'").isEmpty()
+        lake.replace(STATISTICS, statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question), run_id)
         found = estimates(lake.read(STATISTICS, config.run_id).collect(), asked.confidence)
         if not found:
             raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
@@ -22,7 +22,7 @@ from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, read_input, same_id_types
-from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
+from eval_engine.judged_labels import OUTSIDE_FRAME, SOURCES, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
@@ -46,7 +46,8 @@ Quality = list[tuple[str, str, int, str, str]]  # table, rule, n_rows, example, 
 class Ranked(NamedTuple):
     """What the lake holds already of this run."""
 
-    models: dict[str, str]  # ranked from the same inputs, or by the torch job: kept; with their fingerprint
+    models: tuple[str, ...]  # ranked from the same inputs, or by the torch job: kept
+    dropped: tuple[str, ...]  # in the lake, but no longer in the config, or from other inputs
     inputs: dict[int, str]  # of each score table that is still to be ranked, by number: its fingerprint
 
 
@@ -69,18 +70,22 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     done_before = stage_status(lake, config.run_id, "rank") == "done"
     with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), ExitStack() as until_done:
         ranked = already_ranked(spark, config, lake)
-        if done_before and not ranked.inputs:
+        if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
             return
         with spark_progress(spark, console, "Checking the inputs"):
             inputs = until_done.enter_context(checked(spark, config, ranked))
         for table in inputs.tables:
             console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
+        lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
         if inputs.scored.models:
-            with spark_progress(spark, console, f"Ranking {', '.join(inputs.scored.models)}"):
-                lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
+            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.scored.models))}"):
                 written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
-                _write_ranks(lake, config, inputs, ranked, plans(spark, config, inputs, tuple(row["file"] for row in written.collect())))
+                made = plans(spark, config, inputs, tuple(row["file"] for row in written.collect()))
+                by_model = {model: ranked.inputs[number] for model, number in inputs.scored.models.items()}
+                write_ranks(lake, config.run_id, inputs.id_type, made, by_model, ranked.models)
+        elif ranked.dropped:
+            lake.remove(RANKS, run_id, ranked.models)
         if lake.in_catalog:
             lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
@@ -109,8 +114,8 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
         raise DataError(
             f"ranks: model {missing[0]} has output: ranks, but the lake has no ranks of it for run {config.run_id}. Run jobs/train.py first."
         )
-    kept = {model: was for model, was in have.items() if was in inputs or model in config.fused_models()}
-    return Ranked(kept, {number: own for number, own in enumerate(inputs) if own not in have.values()})
+    kept = tuple(sorted(model for model, was in have.items() if was in inputs or model in config.fused_models()))
+    return Ranked(kept, tuple(set(have) - set(kept)), {number: own for number, own in enumerate(inputs) if own not in have.values()})
 
 
 @contextmanager
@@ -151,11 +156,33 @@ def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[
         if ranked.models:
             kept = Lake(spark, config.lake).read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models))
             users.append(kept.select("model", "user_id"))
+            _refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), labels, n, config)
         judged = coverage.judged_users(reduce(DataFrame.unionByName, users), labels, sorted({*scored.models, *ranked.models}))
         uncovered = _judge_coverage(judged, config)
         if uncovered:  # left out for every model, or the models would be compared on different users
             scored = ranking.without(scored, judged.select("user_id"))
         yield Checked(catalogue, labels, scored, tables, n, id_type, quality + uncovered)
+
+
+def _refuse_stale(fused: DataFrame, labels: DataFrame, n: int, config: RunConfig) -> None:
+    """Raises if the torch job ranked other labels, another frame or a shorter list than this run has."""
+    if not config.fused_models():
+        return
+    now = labels.select("user_id", *[F.col(source).alias(f"{source}_now") for source in SOURCES], F.size("excluded").alias("n_excluded"))
+    joined = fused.join(now, "user_id", "left")
+    same = [
+        F.coalesce(f"{source}.{name}", F.array().cast(kind)).eqNullSafe(F.coalesce(f"{source}_now.{name}", F.array().cast(kind)))
+        for source in SOURCES
+        for name, kind in (("items", dict(labels.select("random.items").dtypes)["items"]), ("values", "array<double>"))
+    ]
+    frame = F.col("candidates") == n - F.coalesce("n_excluded", F.lit(0))
+    listed = F.size("top.items") == F.least(F.lit(config.top + 1), F.col("candidates"))
+    other = joined.where(~reduce(Column.__and__, [*same, frame, listed])).select("model", "user_id").first()
+    if other:
+        raise DataError(
+            f"ranks of model {other['model']}, user_id={other['user_id']}: the torch job ranked other labels, another frame or another `top` than this run has. "
+            "Run jobs/train.py with this config again."
+        )
 
 
 def plans(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_files: tuple[str, ...]) -> list[Plan]:
@@ -164,24 +191,23 @@ def plans(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_fil
     return ranking.plans(spark, inputs.scored, inputs.labels, settings)
 
 
-def _write_ranks(lake: Lake, config: RunConfig, inputs: Checked, ranked: Ranked, made: list[Plan]) -> None:
-    """Rank, and put the ranks in place of those of the models that are ranked anew or no longer there."""
-    run_id = {"run_id": config.run_id}
-    by_model = {model: ranked.inputs[number] for model, number in inputs.scored.models.items()}
+def write_ranks(lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]) -> None:
+    """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model is ranked from."""
+    where = {"run_id": run_id}
     if lake.not_for_workers():
-        told = F.create_map(*[F.lit(x) for entry in by_model.items() for x in entry])[F.col("model")]
-        lake.replace(RANKS, ranking.ranked_rows(made, inputs.id_type).withColumn("inputs", told), run_id, tuple(ranked.models))
+        told = F.create_map(*[F.lit(x) for entry in inputs.items() for x in entry])[F.col("model")]
+        lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
-    lake.create(RANKS, inputs.id_type, run_id)
-    target = Target(f"{lake.root}/{RANKS.name}", config.run_id, uuid4().hex)
-    parts: list[Part] = []
+    lake.create(RANKS, id_type, where)
+    target = Target(f"{lake.root}/{RANKS.name}", run_id, uuid4().hex)
+    committed: list[Part] = []
     try:
-        found = [Part(*row) for row in ranking.written_files(made, target).collect()]
-        files = [WrittenFile(part.path, part.n_bytes, run_id | {"model": part.model, "inputs": by_model[part.model]}, part.stats) for part in found]
-        lake.commit(RANKS, files, run_id, tuple(ranked.models))
-        parts = found
+        parts = [Part(*row) for row in ranking.written_files(made, target).collect()]
+        files = [WrittenFile(part.path, part.n_bytes, where | {"model": part.model, "inputs": inputs[part.model]}, part.stats) for part in parts]
+        lake.commit(RANKS, files, where, kept)
+        committed = parts
     finally:
-        sweep(target, parts)
+        sweep(target, committed)
 
 
 def _staging(config: RunConfig) -> str | None:

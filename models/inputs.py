@@ -1,7 +1,8 @@
 """A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder, or Delta table.
 
 Only the columns asked for are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64, positions int64.
-NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row.
+NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row; read_rows leaves NULL and NaN
+as they are, for who judges rows one by one.
 """
 
 from pathlib import Path
@@ -20,6 +21,14 @@ NUMBERS = {"value": pa.float64(), "position": pa.int64()}
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
     """The named columns of a table, checked and cast."""
+    table = read_rows(source, names)
+    for name in names:
+        _check_whole(source.path, source.columns.get(name, name), table.column(name))
+    return table
+
+
+def read_rows(source: Input, names: tuple[str, ...]) -> pa.Table:
+    """The named columns of a table, cast; NULL and NaN stay."""
     dataset = _open(source)
     theirs = {name: source.columns.get(name, name) for name in names}
     if missing := [column for column in theirs.values() if column not in dataset.schema.names]:
@@ -35,7 +44,7 @@ def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
         raise DataError(
             f"{source.path}: the table is empty, and there is nothing to learn or score from it. Check the path and the job that fills it."
         )
-    return pa.table({name: _checked(source.path, theirs[name], name, table.column(name)) for name in names})
+    return pa.table({name: _typed(source.path, theirs[name], name, table.column(name)) for name in names})
 
 
 def _format(source: Input) -> str:
@@ -69,26 +78,29 @@ def _open(source: Input) -> ds.Dataset:
         raise DataError(f"{source.path}: cannot be read as {kind}: {error}. Check the path, or set `format` of this input.") from None
 
 
-def _checked(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in the type of its meaning, without NULL or NaN."""
+def _typed(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column in the type of its meaning."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if values.null_count:
-        row = pc.index(pc.is_null(values), True).as_py()
-        raise DataError(
-            f"{path}: column {column} is NULL in {values.null_count:,} of {len(values):,} rows (first: row {row}). Remove those rows, or fill them in."
-        )
     try:
-        cast = values.cast(NUMBERS.get(name) or _id_type(values.type))
+        return values.cast(NUMBERS.get(name) or _id_type(values.type))
     except pa.ArrowInvalid as error:
         wanted = "a number" if name in NUMBERS else "an id: BIGINT or STRING"
         raise DataError(
             f"{path}: column {column} has type {values.type}, which does not make {wanted} ({error}). Cast it where the table is made."
         ) from None
-    if pa.types.is_floating(cast.type) and pc.any(pc.is_nan(cast)).as_py():
-        row = pc.index(pc.is_nan(cast), True).as_py()
+
+
+def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
+    """An error if the column holds a NULL or a NaN."""
+    if values.null_count:
+        row = pc.index(pc.is_null(values), True).as_py()
+        raise DataError(
+            f"{path}: column {column} is NULL in {values.null_count:,} of {len(values):,} rows (first: row {row}). Remove those rows, or fill them in."
+        )
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        row = pc.index(pc.is_nan(values), True).as_py()
         raise DataError(f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. Remove those rows.")
-    return cast
 
 
 def _id_type(found: pa.DataType) -> pa.DataType:

@@ -53,11 +53,11 @@ def read_interactions(feedback: Input, catalogue: Input, users: Input | None = N
     """The feedback's pairs, indexed by its users (and those of `users`) and the catalogue's items."""
     item_ids = read_catalogue(catalogue)
     pairs = read_columns(feedback, ("user_id", "item_id", "value"))
-    _same_type(feedback.path, "item_id", pairs.column("item_id").type, catalogue.path, item_ids.type)
+    same_type(feedback.path, "item_id", pairs.column("item_id").type, catalogue.path, item_ids.type)
     user_ids = pc.unique(pairs.column("user_id"))
     if users is not None:
         more = pc.unique(read_columns(users, ("user_id",)).column("user_id"))
-        _same_type(users.path, "user_id", more.type, feedback.path, user_ids.type)
+        same_type(users.path, "user_id", more.type, feedback.path, user_ids.type)
         user_ids = pc.unique(pa.chunked_array([user_ids, more]))
     user_ids = user_ids.take(pc.sort_indices(user_ids))
     items = pc.index_in(pairs.column("item_id"), value_set=item_ids)
@@ -110,7 +110,7 @@ def _pair(pairs: pa.Table, row: int) -> str:
     return f"user_id={pairs.column('user_id')[row].as_py()}, item_id={pairs.column('item_id')[row].as_py()}"
 
 
-def _same_type(path: str, column: str, found: pa.DataType, other: str, wanted: pa.DataType) -> None:
+def same_type(path: str, column: str, found: pa.DataType, other: str, wanted: pa.DataType) -> None:
     """An error if an id has one type here and another there: no pair would match."""
     if found != wanted:
         raise DataError(f"{path}: {column} is {found}, but {wanted} in {other}. Ids have one type in every table of a run: cast one of them.")

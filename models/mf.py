@@ -7,10 +7,10 @@ Items start small and random, users and biases at zero: gradients reach a user t
 zero vector and is scored by the item biases alone; an item without training pairs keeps its small vector, which weight decay shrinks.
 """
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+from models.vectors import VectorScorer
 
 ITEM_SCALE = 0.1
 
@@ -43,9 +43,7 @@ class MatrixFactorisation(nn.Module):
         bias = self.item_bias.weight
         return torch.cat([self.item.weight, torch.ones_like(bias), bias], dim=1)
 
-    @torch.inference_mode()
-    def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """Logits of these users for all items, by one matrix product."""
-        index = torch.from_numpy(users).to(self.base.device)
-        scores: npt.NDArray[np.float32] = (self.user_vectors(index) @ self.item_vectors().T).cpu().numpy()
-        return scores
+    def scorer(self) -> VectorScorer:
+        """What scores: the vectors as they are now."""
+        with torch.no_grad():
+            return VectorScorer(self.user_vectors(torch.arange(len(self.user.weight), device=self.base.device)), self.item_vectors())

@@ -2,8 +2,10 @@
 
     models:
       - {kind: popularity, name: popularity}
+      - {kind: mf, name: mf, output: ranks}
       - {kind: mf, name: mf_ips, dims: 16, loss: {kind: ips_bce, propensity: {kind: popularity, power: 0.25, floor: 0.1}}, sampler: {kind: observed}}
 
+A model writes its scores, or, with output: ranks, its rows of the ranks table and no score (models/fused.py).
 No torch here: a config can be checked on a machine that has none.
 """
 
@@ -30,6 +32,8 @@ def _check_local(folder: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_check_name), Field(description="the model's name: its folder under scores, and its name in every table")]
+Output = Literal["scores", "ranks"]
+OwnOutput = Annotated[Output | None, Field(description="as train.output has it, but for this model")]
 
 
 class PopularityPropensity(Strict):
@@ -74,6 +78,7 @@ class Gradient(Strict):
     """What every model trained by gradient has: the schedule of the one training loop, a loss and a sampler."""
 
     name: Name
+    output: OwnOutput = None
     epochs: int = Field(60, ge=1, description="at most; early stopping may end before")
     batch_size: int = Field(2048, ge=1)
     learning_rate: float = Field(0.005, gt=0)
@@ -96,6 +101,7 @@ class Random(Strict):
 
     kind: Literal["random"] = "random"
     name: Name
+    output: OwnOutput = None
 
 
 class Popularity(Strict):
@@ -103,19 +109,25 @@ class Popularity(Strict):
 
     kind: Literal["popularity"] = "popularity"
     name: Name
+    output: OwnOutput = None
 
 
 Model = Annotated[Random | Popularity | MF, Field(discriminator="kind")]
 
 
 class Train(Strict):
-    """The models of one run, and where their score tables go."""
+    """The models of one run, and what becomes of their scores."""
 
     seed: int = Field(0, ge=0, lt=2**63)
     device: Literal["cpu", "cuda", "auto"] = Field("cpu", description="auto: cuda where there is one")
-    threads: int = Field(1, ge=1, description="CPU threads of torch; mini-batches gain little from more, and lose much where cores are shared")
-    scores: Annotated[str, AfterValidator(_check_local)] = Field(
-        description="folder; each model writes its score table to a folder of its name in it"
+    threads: int = Field(
+        1, ge=1, description="CPU threads of training, scoring and ranking; mini-batches gain little from more, and lose much where cores are shared"
+    )
+    output: Output = Field(
+        "scores", description="scores: a score table each; ranks: each model's ranks go straight to the lake, and no score is written"
+    )
+    scores: Annotated[str, AfterValidator(_check_local)] | None = Field(
+        None, description="folder; each model writes its score table to a folder of its name in it"
     )
     block_mb: int = Field(64, ge=1, le=128, description="cap of a Parquet row group, which is also what is scored and held in memory at once")
     shard_mb: int = Field(256, ge=1, description="about the size of one file: the unit of resuming, and of work in ranking")
@@ -127,3 +139,13 @@ class Train(Strict):
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"model names must differ, found twice: {', '.join(repeated)}")
         return self
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.scores is None and (scored := [model.name for model in self.models if model.name not in self.fused_models()]):
+            raise ValueError(f"scores: {scored[0]} writes a score table, so a folder is needed; or set output: ranks, which needs none")
+        return self
+
+    def fused_models(self) -> tuple[str, ...]:
+        """The models that write ranks and no scores."""
+        return tuple(model.name for model in self.models if (model.output or self.output) == "ranks")

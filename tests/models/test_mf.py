@@ -17,7 +17,7 @@ def filled(n_users: int, n_items: int, dims: int) -> MatrixFactorisation:
 def test_block_scores_equal_forward() -> None:
     model = filled(7, 5, 3)
     users = np.array([6, 0, 3])
-    block = model.score_block(users)
+    block = model.scorer().score_block(users)
     assert block.dtype == np.float32
     assert block.shape == (3, 5)
     for row, user in enumerate(users):
@@ -34,5 +34,5 @@ def test_forward_is_the_formula() -> None:
 
 def test_starts_at_the_base_rate_with_small_item_vectors() -> None:
     model = MatrixFactorisation(4, 50, 8, -1.25, torch.Generator().manual_seed(0))
-    assert (model.score_block(np.arange(4)) == -1.25).all()
+    assert (model.scorer().score_block(np.arange(4)) == -1.25).all()
     assert 0 < model.item.weight.abs().max() < 0.2

@@ -58,5 +58,14 @@ def test_a_wrong_section_is_an_error_that_names_the_key(change: dict[str, object
         Train.model_validate({"scores": "scores", "models": [MF_IPS]} | change)
 
 
+def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
+    models = [MF_IPS, {"kind": "random", "name": "r", "output": "ranks"}, {"kind": "popularity", "name": "p", "output": "scores"}]
+    assert Train.model_validate({"scores": "s", "models": models}).fused_models() == ("r",)
+    assert Train.model_validate({"scores": "s", "models": models, "output": "ranks"}).fused_models() == ("mf_ips", "r")
+    assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # nothing goes there
+    with pytest.raises(ValidationError, match="scores: p writes a score table, so a folder is needed"):
+        Train.model_validate({"models": models, "output": "ranks"})
+
+
 def test_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", "import sys, models.spec; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)"], check=True)

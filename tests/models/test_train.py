@@ -1,4 +1,4 @@
-"""Training as a whole: every model to its score table, and a second run that does nothing."""
+"""Training as a whole: every model to its score table or its ranks, and a second run that does nothing."""
 
 import io
 from collections.abc import Callable
@@ -7,16 +7,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 from rich.console import Console
 from rich.progress import Progress
 
-from eval_engine.config import Input
+from eval_engine.config import Input, Inputs
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.positive import Positive
 from models import train as module
+from models.fused import Run
 from models.progress import training_progress
 from models.spec import MF, IpsBce, Observed, Popularity, Random, Train
-from models.train import device_of, train_all
+from models.train import device_of, train, train_all
 
 LIKED = Positive(">", 3.0)
 MODELS = (
@@ -109,6 +111,85 @@ def test_no_positive_is_an_error_that_names_the_rule(tmp_path: Path, platform: t
     with pytest.raises(DataError, match=r"model mf: .* 0 are positive.*rule"):
         train_all(spec_of(tmp_path, (MODELS[2],)), feedback, catalogue, None, Positive(">", 9.0), quiet())
     assert not (tmp_path / "mf").exists()
+
+
+@pytest.fixture
+def run(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> Run:
+    """Exposures of three users, of whom one has no feedback."""
+    exposures = save("exposures", {"user_id": [3, 1000, 1007, 1007], "item_id": [500, 490, 499, 481], "value": [1.0, 5.0, 4.0, 2.0]})
+    inputs = Inputs(catalogue=platform[1], exposures=exposures, feedback=platform[0])
+    return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "all_items", 5, "error")
+
+
+def train_run(spec: Train, run: Run) -> list[tuple[str, Path | str]]:
+    return train_all(spec, run.inputs.feedback, run.inputs.catalogue, run.inputs.exposures, LIKED, quiet(), run)
+
+
+def ranks_of(run: Run) -> list[dict[str, object]]:
+    return sorted(DeltaTable(run.table).to_pyarrow_table().to_pylist(), key=lambda row: (row["model"], row["user_id"]))
+
+
+def test_ranks_are_those_of_the_score_table(tmp_path: Path, run: Run) -> None:
+    train_run(spec_of(tmp_path / "s"), run)
+    fused = spec_of(tmp_path / "none").model_copy(update={"output": "ranks"})
+    assert train_run(fused, run) == [(model.name, run.table) for model in MODELS]
+    assert not (tmp_path / "none").exists()
+    found = ranks_of(run)
+    labelled = {3: [0], 1000: [10], 1007: [1, 19]}  # positions: item_id is 500 - position
+    for model in MODELS:
+        ids, scores = scores_of(tmp_path / "s" / model.name)
+        mine = [row for row in found if row["model"] == model.name]
+        assert [row["user_id"] for row in mine] == ids
+        for row, own in zip(mine, scores, strict=True):
+            at = labelled.get(row["user_id"], [])
+            first = sorted(range(20), key=lambda i: (-own[i], i))[:6]
+            assert row["random"]["items"] == [500 - i for i in at]
+            assert row["random"]["scores"] == own[at].tolist()
+            assert row["random"]["above"] == [int((own > own[i]).sum()) for i in at]
+            assert row["random"]["tied"] == [int((own == own[i]).sum()) - 1 for i in at]
+            assert row["top"] == {"items": [500 - i for i in first], "scores": own[first].tolist()}
+            assert (row["candidates"], row["scored"], row["truth"]["items"], row["problem"]) == (20, 20, [], None)
+    assert any(row["random"]["tied"] and max(row["random"]["tied"]) for row in found if row["model"] == "popularity")
+
+
+def test_ranks_from_the_same_inputs_are_not_made_again(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = Train(output="ranks", seed=1, models=(MODELS[1], MODELS[2]))
+    trained: list[str] = []
+    monkeypatch.setattr(module, "train", lambda model, *rest: (trained.append(model.name), train(model, *rest))[1])
+
+    def made(spec: Train, run: Run) -> list[str]:
+        trained.clear()
+        train_run(spec, run)
+        return list(trained)
+
+    assert made(spec, run) == ["popularity", "mf"]
+    before, version = ranks_of(run), DeltaTable(run.table).version()
+    assert made(spec, run) == []
+    assert (ranks_of(run), DeltaTable(run.table).version()) == (before, version)
+    other = spec.model_copy(update={"models": (MODELS[1], MODELS[2].model_copy(update={"dims": 5}))})
+    assert made(other, run) == ["mf"]
+    assert made(spec, run) == ["mf"]
+    assert ranks_of(run) == before
+    assert made(spec, run._replace(top=4)) == ["popularity", "mf"]
+    shown = save("other_exposures", {"user_id": [1000], "item_id": [490], "value": [4.0]})
+    assert made(spec, run._replace(inputs=run.inputs.model_copy(update={"truth": shown}))) == ["popularity", "mf"]
+    assert made(spec, run._replace(run_id="r2")) == ["popularity", "mf"]
+    assert len(ranks_of(run)) == 2 * len(before)
+
+
+def test_what_stops_ranking_is_told_before_training(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = Train(output="ranks", models=(MODELS[2],))
+    monkeypatch.setattr(module, "train", lambda *rest: pytest.fail("trained"))
+    bad = save("bad", {"user_id": [3, 3], "item_id": [500, 7], "value": [1.0, 1.0]})
+    broken = run._replace(inputs=run.inputs.model_copy(update={"exposures": bad}))
+    with pytest.raises(DataError, match=r"exposures: 1 row breaks the rule outside_catalogue \(first: user_id=3, item_id=7, value=1.0\)"):
+        train_run(spec, broken)
+    assert not Path(run.table).exists()
+    with pytest.raises(ConfigError, match="mf has output: ranks, which needs a run"):
+        train_all(spec, run.inputs.feedback, run.inputs.catalogue, None, LIKED, quiet())
+    monkeypatch.undo()
+    train_run(spec, broken._replace(on_bad_rows="quarantine"))
+    assert ranks_of(run)[0]["random"]["items"] == [500]
 
 
 def test_cuda_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,9 @@ def test_a_user_without_feedback_has_the_zero_vector() -> None:
     model, _ = trained(MF(name="m", dims=4, epochs=3, batch_size=50, weight_decay=1e-4, sampler=Observed()), some_log(500))
     assert not model.user.weight[-1].any()
     assert not model.user_bias.weight[-1].any()
-    np.testing.assert_allclose(model.score_block(np.array([len(model.user.weight) - 1]))[0], model.item_bias.weight[:, 0].detach(), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.scorer().score_block(np.array([len(model.user.weight) - 1]))[0], model.item_bias.weight[:, 0].detach(), rtol=1e-6
+    )
     assert model.user.weight[:-1].any(dim=1).all()
 
 

@@ -1,0 +1,23 @@
+"""How benchmarks measure and what they print: the best of three, one JSON line per case, ratio > 1 is good for us."""
+
+import json
+import time
+from collections.abc import Callable
+
+REPEATS = 3
+
+
+def best(work: Callable[[], object]) -> float:
+    """The shortest of three times, in seconds."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def say(case: str, ours: float, theirs: float, unit: str, **more: object) -> None:
+    """One JSON line; ours and theirs are rates, so more is better."""
+    line = {"case": case, "ours": round(ours, 3), "theirs": round(theirs, 3), "ratio": round(ours / theirs, 3), "unit": unit}
+    print(json.dumps(line | more), flush=True)

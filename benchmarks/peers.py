@@ -1,0 +1,117 @@
+"""What a user would pick instead of the rank engine for long score tables: Spark's window function, DuckDB, Polars.
+
+    window        rank() of every row in its user's list, kept where the pair is labelled or among the first k: `above` + 1 and the top list, not `tied`
+    duckdb_top    SELECT user_id, max(score, k) GROUP BY user_id: the scores of the top k only, no ranks of labels
+    polars_top    group_by("user_id").agg(top_k(k)): as DuckDB
+
+No peer is held back: Spark has its own default of shuffle partitions, coalesced as it runs, and the labels broadcast; Polars runs
+with both of its engines, the faster one counts. Answers are compared as whole numbers, so no order of summation can hide or make a difference.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+
+class Timed(NamedTuple):
+    """The shortest time of a peer, and the checksum of its answer."""
+
+    seconds: float
+    checksum: int
+
+
+def window(spark: SparkSession, path: str, labels_path: str, k: int) -> None:
+    """Rank all rows, keep labelled ones and the first k of each user, throw them away."""
+    with _partitions(spark, 200):
+        _window_ranks(spark, path, labels_path).where(f"labelled OR rank <= {k}").write.format("noop").mode("overwrite").save()
+
+
+def window_answer(spark: SparkSession, path: str, labels_path: str) -> int:
+    """The sum of the ranks of all labelled pairs; rank - 1 is `above`. Another run of the window function."""
+    with _partitions(spark, 200):
+        found = _window_ranks(spark, path, labels_path).where("labelled").agg(F.sum("rank")).first()
+    return int(found[0]) if found else -1
+
+
+def _window_ranks(spark: SparkSession, path: str, labels_path: str) -> DataFrame:
+    """Every row with its rank, and `labelled`: true or NULL."""
+    labels = spark.read.parquet(labels_path).select("user_id", "item_id", F.lit(True).alias("labelled"))
+    by_score = Window.partitionBy("user_id").orderBy(F.desc("score"))
+    return spark.read.parquet(path).withColumn("rank", F.rank().over(by_score)).join(F.broadcast(labels), ["user_id", "item_id"], "left")
+
+
+@contextmanager
+def _partitions(spark: SparkSession, n: int) -> Iterator[None]:
+    """A number of shuffle partitions for a while."""
+    key = "spark.sql.shuffle.partitions"
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, str(n))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
+
+
+def checksum(user_id: npt.NDArray[np.int64], top: npt.NDArray[np.float32]) -> int:
+    """sum (2 user_id + 1) bits(score) mod 2^64 over flat arrays, one entry per score in a top list: exact in any order."""
+    bits = (top + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0: there is one zero
+    return int(np.sum(bits * (2 * user_id.astype(np.uint64) + 1), dtype=np.uint64))
+
+
+def duckdb_top(files: list[str], k: int, threads: int) -> pa.Table:
+    """user_id and the list `top` of each user's k highest scores, an Arrow table."""
+    import duckdb
+
+    query = f"SELECT user_id, max(score, {k}) AS top FROM read_parquet($files) GROUP BY user_id"
+    with duckdb.connect(config={"threads": threads}) as connection:
+        return connection.sql(query, params={"files": files}).to_arrow_table()
+
+
+def lists_checksum(lists: pa.Table) -> int:
+    """The checksum of a table of user_id and `top`."""
+    lists = lists.combine_chunks()
+    top = lists["top"].combine_chunks()
+    user_id = np.repeat(lists["user_id"].to_numpy(), top.value_lengths().to_numpy())
+    return checksum(user_id, top.flatten().to_numpy())
+
+
+def polars_top(files: list[str], k: int, threads: int = 2) -> Timed:
+    """The same by Polars, in a process of its own: it reads its number of threads once, when it is imported."""
+    call = [sys.executable, __file__, "--k", str(k), *files]
+    done = subprocess.run(call, env=os.environ | {"POLARS_MAX_THREADS": str(threads)}, stdout=subprocess.PIPE, text=True, check=True)
+    return Timed(**json.loads(done.stdout))
+
+
+def _polars_here(files: list[str], k: int) -> dict[str, Any]:
+    """The best of three of each engine of Polars, and the checksum, which must be the same."""
+    import polars as pl
+
+    times, sums = [], set()
+    for engine in ("streaming", "in-memory"):
+        for _ in range(3):
+            start = time.perf_counter()
+            lists = pl.scan_parquet(files).group_by("user_id").agg(pl.col("score").top_k(k).alias("top")).collect(engine=engine)
+            times.append(time.perf_counter() - start)
+        sums.add(lists_checksum(lists.to_arrow()))
+    assert len(sums) == 1, "Polars' engines disagree"
+    return {"seconds": min(times), "checksum": sums.pop()}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Polars' top k of long score files, timed: one JSON line.")
+    parser.add_argument("--k", type=int, required=True)
+    parser.add_argument("files", nargs="+")
+    given = parser.parse_args()
+    print(json.dumps(_polars_here(given.files, given.k)))

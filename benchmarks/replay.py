@@ -1,0 +1,83 @@
+"""recall@10 of 8 M (user, item, score) rows, from files to value: the engine against RePlay's Recall on Spark.
+
+    python -m benchmarks.replay            # --scale 0.1 for a quick look; benchmarks/rank.py runs it with its other cases
+
+Both start from the same Parquet files, in a warm session on two cores, best of three, and must come to the same recall. RePlay runs in an
+environment of its own (scripts/bench_setup.sh), in which it finds the PySpark it was made for.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from benchmarks.dense_files import label_positions
+from benchmarks.engine import LONG
+from benchmarks.long_files import item_ids, write_labels, write_sorted
+from benchmarks.measure import best, say
+from eval_engine.evaluation import Question, estimates, statistics
+from eval_engine.labels import user_labels
+from eval_engine.metric import Metric
+from eval_engine.positive import Positive
+from eval_engine.ranking import rank as ranking
+from eval_engine.ranking.settings import Ranking
+from eval_engine.session import rows_per_batch, spark_session
+
+ITEMS, TOP = 1000, 10
+HERE = Path(__file__).parent
+
+
+def recall_at_10(spark: SparkSession, folder: Path) -> float:
+    """The engine's answer: labels gathered by user, ranked, evaluated."""
+    catalogue = str(folder / "catalogue.parquet")
+    labels = user_labels({"truth": spark.read.parquet(str(folder / "truth.parquet"))}, spark.read.parquet(catalogue), "all_items")
+    df = spark.read.parquet(str(folder / "scores"))
+    scored = ranking.scored(spark, [ranking.Table(df, LONG, tuple(df.inputFiles()))], "BIGINT")
+    plans = ranking.plans(spark, scored, labels, Ranking(ITEMS, TOP + 1, (catalogue,), "error"))
+    question = Question((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
+    found = estimates(statistics(ranking.ranked_rows(plans, "BIGINT"), question).collect(), 0.95)
+    if scored.rows:
+        scored.rows.rows.unpersist()
+    return next(float(str(row[4])) for row in found if row[1] == "full_macro")
+
+
+def main(scale: float) -> None:
+    spark = spark_session("bench-replay")
+    n_users = max(400, int(8000 * scale))
+    spark.conf.set(*rows_per_batch(ITEMS))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_sorted(folder / "scores", n_users, ITEMS, 8)
+        positions = label_positions(0, n_users, ITEMS)
+        pq.write_table(pa.table({"item_id": item_ids(np.arange(ITEMS)), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue.parquet")
+        labels = write_labels(folder / "labels.parquet", positions)
+        pairs = pq.read_table(labels)
+        pq.write_table(pairs.append_column("value", pa.array(np.ones(pairs.num_rows))), folder / "truth.parquet")
+        call = [str(HERE.parent / ".venv-replay/bin/python"), str(HERE / "replay_recall.py"), str(folder / "scores"), labels, "--k", str(TOP)]
+        theirs = json.loads(subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        ours = recall_at_10(spark, folder)
+        assert abs(ours - theirs["recall"][str(TOP)]) < 1e-9, f"recall differs: {ours} and {theirs['recall']}"
+        jobs_before = _jobs(spark)
+        recall_at_10(spark, folder)
+        n_jobs = _jobs(spark) - jobs_before
+        seconds = best(lambda: recall_at_10(spark, folder))
+        rows = n_users * ITEMS / 1e6
+        more = {"seconds": {"ours": round(seconds, 2), "theirs": round(theirs["seconds"], 2)}, "jobs": {"ours": n_jobs, "theirs": theirs["jobs"]}}
+        say("replay", rows / seconds, rows / theirs["seconds"], "M rows/s", recall=round(ours, 6), **more)
+
+
+def _jobs(spark: SparkSession) -> int:
+    """How many Spark jobs have run in this session."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="The engine against RePlay.")
+    parser.add_argument("--scale", type=float, default=1.0)
+    main(parser.parse_args().scale)

@@ -1,0 +1,112 @@
+"""Fused ranking: a trained model's labelled pairs ranked as they are scored, block of users after block of users; no score table.
+
+    ranks(block) = ranks_batch(found_in(score_block(block)))      the kernels and rows of eval_engine/ranking/, which reads scores from files instead
+
+A block of scores lives in memory only until its users are ranked; what is written is one row per user: its labels' places and the top of its
+list, some kB where the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads: each thread
+scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place of the model's older rows of the run.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eval_engine.config import Inputs
+from eval_engine.delta_commit import WrittenFile, commit_files
+from eval_engine.errors import LakeError
+from eval_engine.ranking.dense_worker import found_in
+from eval_engine.ranking.part_files import Part, Target, sweep, write_parts
+from eval_engine.ranking.ranks_batch import ranks_batch
+from eval_engine.tables import RANKS
+from models.errors import TrainingError
+from models.label_lists import LabelLists
+from models.scorer import Scorer
+
+BLOCK_BYTES = 16 * 2**20  # of scores: the matrix product and the calls are amortised
+LEAST_USERS = 16  # in a block: the item vectors are read once for all of them
+
+
+class Run(NamedTuple):
+    """The run whose ranks are written, and how its lists are ranked."""
+
+    table: str  # path or URI of the lake's ranks table
+    run_id: str
+    inputs: Inputs
+    frame: str  # all_items, unseen
+    top: int  # length of the top lists; one more is kept, for thresholds
+    on_bad_rows: str  # error, quarantine: of labels
+
+
+class Ranked(NamedTuple):
+    """One model of a run."""
+
+    model: str
+    inputs: str  # fingerprint of what the rows are made from: known before training
+    scorer: Scorer
+
+
+def block_users(n_items: int) -> int:
+    """How many users are scored at once."""
+    return max(LEAST_USERS, BLOCK_BYTES // (4 * n_items))
+
+
+def rank_fused(model: str, scorer: Scorer, labels: LabelLists, top: int, threads: int) -> Iterator[pa.RecordBatch]:
+    """The model's rows of the ranks table, block after block in the order of users; `top` entries of each list. Torch should be on one thread."""
+    n_users, step = labels.rows.num_rows, block_users(len(labels.item_ids))
+
+    def rows(start: int) -> pa.RecordBatch:
+        return _rank_block(model, scorer, labels, top, np.arange(start, min(start + step, n_users)))
+
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[pa.RecordBatch]] = deque()
+        for start in range(0, n_users, step):
+            ahead.append(pool.submit(rows, start))
+            if len(ahead) > threads:  # no more than one block waits for a thread: memory stays bounded if writing is slow
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def write_fused(ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]) -> list[Part]:
+    """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
+    target = Target(run.table, run.run_id, uuid4().hex)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in rank_fused(ranked.model, ranked.scorer, labels, run.top + 1, threads):
+            yield batch
+            advance(batch.num_rows)
+
+    try:
+        parts = write_parts(rows(), target)
+    except BaseException as error:
+        with suppress(OSError):  # the first error is the one to tell; a file that stays is in no commit
+            sweep(target, ())
+        if isinstance(error, OSError):
+            raise LakeError(f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room.") from None
+        raise
+    partition = {"run_id": run.run_id, "model": ranked.model, "inputs": ranked.inputs}
+    files = [WrittenFile(part.path, part.n_bytes, partition, part.stats) for part in parts]
+    try:
+        commit_files(run.table, RANKS, files, {"run_id": run.run_id, "model": ranked.model})
+    except LakeError:
+        sweep(target, ())
+        raise
+    return parts
+
+
+def _rank_block(model: str, scorer: Scorer, labels: LabelLists, top: int, block: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.RecordBatch:
+    """The rows of these users."""
+    users, n_items = labels.users(model, int(block[0]), int(block[-1]) + 1), len(labels.item_ids)
+    scores = scorer.score_block(block)
+    if scores.shape != (len(block), n_items):
+        raise TrainingError(f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items.")
+    found = found_in(users, scores, {}, labels.item_ids, top)
+    for row, problem in sorted(found.problems.items()):
+        raise TrainingError(f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate.")
+    return ranks_batch(users, found, labels.item_ids, n_items, "error")
