@@ -13,7 +13,7 @@ from eval_engine.labels import user_labels
 from eval_engine.lake import Lake
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.session import rows_per_batch
+from eval_engine.session import few_scan_tasks, planned_once, rows_per_batch
 from eval_engine.tables import RANKS
 from jobs.rank import write_ranks
 
@@ -33,7 +33,7 @@ class Engine:
         pq.write_table(pa.table({"item_id": item_id, "position": np.arange(len(item_id), dtype=np.int32)}), catalogue)
         users = np.repeat(np.arange(len(positions)), positions.shape[1])
         pq.write_table(pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures)
-        spark.conf.set(*rows_per_batch(len(item_id)))
+        spark.conf.set(*rows_per_batch(positions.shape[1]))
         self.labels = user_labels({"random": spark.read.parquet(exposures)}, spark.read.parquet(catalogue), "all_items").persist()
         self.labels.count()
         self.settings = Ranking(len(item_id), 101, (catalogue,), "error")
@@ -42,12 +42,13 @@ class Engine:
         """Plan, rank, write ranks and top lists."""
         df = self.spark.read.parquet(self.scores)
         files = tuple(df.inputFiles()) if self.source.item else ()
-        scored = ranking.scored(self.spark, [ranking.Table(df, self.source, files)], "BIGINT")
-        try:
-            write_ranks(self.lake, "bench", "BIGINT", ranking.plans(self.spark, scored, self.labels, self.settings), {"m": "bench"}, ())
-        finally:
-            if scored.rows:
-                scored.rows.rows.unpersist()
+        with planned_once(self.spark), few_scan_tasks(self.spark):
+            scored = ranking.scored(self.spark, [ranking.Table(df, self.source, files)], "BIGINT")
+            try:
+                write_ranks(self.lake, "bench", "BIGINT", ranking.plans(self.spark, scored, self.labels, self.settings), {"m": "bench"}, ())
+            finally:
+                if scored.rows:
+                    scored.rows.rows.unpersist()
 
     def total(self) -> int:
         """The sum of `above` over all labels."""

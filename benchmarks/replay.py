@@ -50,17 +50,18 @@ def recall_at_10(spark: SparkSession, folder: Path) -> float:
 def main(scale: float) -> None:
     spark = spark_session("bench-replay")
     n_users = max(400, int(8000 * scale))
-    spark.conf.set(*rows_per_batch(ITEMS))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sorted(folder / "scores", n_users, ITEMS, 8)
         positions = label_positions(0, n_users, ITEMS)
+        spark.conf.set(*rows_per_batch(positions.shape[1]))
         pq.write_table(pa.table({"item_id": item_ids(np.arange(ITEMS)), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue.parquet")
         labels = write_labels(folder / "labels.parquet", positions)
         pairs = pq.read_table(labels)
         pq.write_table(pairs.append_column("value", pa.array(np.ones(pairs.num_rows))), folder / "truth.parquet")
         call = [str(HERE.parent / ".venv-replay/bin/python"), str(HERE / "replay_recall.py"), str(folder / "scores"), labels, "--k", str(TOP)]
         theirs = json.loads(subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        spark.conf.set("spark.sql.adaptive.enabled", "false")  # as the jobs set it
         ours = recall_at_10(spark, folder)
         assert abs(ours - theirs["recall"][str(TOP)]) < 1e-9, f"recall differs: {ours} and {theirs['recall']}"
         jobs_before = _jobs(spark)

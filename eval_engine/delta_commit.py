@@ -25,6 +25,11 @@ class WrittenFile(NamedTuple):
     stats: str  # Delta's statistics, JSON
 
 
+def delta_uri(uri: str) -> str:
+    """A table's path or URI as delta-rs takes it."""
+    return re.sub(r"^s3[an]://", "s3://", uri)
+
+
 def commit_files(uri: str, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
     """Put the files in place of those whose partition matches `where`, but for some models' (these stay as they are)."""
     now = int(time.time() * 1000)
@@ -33,7 +38,7 @@ def commit_files(uri: str, table: Table, files: Iterable[WrittenFile], where: di
     if except_models:
         filters.append(("model", "not in", list(except_models)))
     try:
-        delta = DeltaTable(re.sub(r"^s3[an]://", "s3://", uri))
+        delta = DeltaTable(delta_uri(uri))
         delta.create_write_transaction(actions, "overwrite", delta.schema(), list(table.partitions), filters)
     except CommitFailedError as error:
         raise LakeError(

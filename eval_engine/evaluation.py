@@ -21,6 +21,7 @@ from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
+from eval_engine.worker_process import settle
 
 COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb")
@@ -74,6 +75,7 @@ def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
 
 def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         totals: dict[tuple[str, str, str, int], RatioSums] = {}
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():

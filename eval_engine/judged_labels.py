@@ -3,8 +3,11 @@
     random     the user's random exposures               excluded   positions that are not candidates
     truth      the complete labels, where there are any             (frame unseen: the user's logged pairs)
 
-A list is sorted by catalogue position, so it does not depend on the order in which the pairs came.
+A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32) and values (float64) are packed
+(packed.py).
 """
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +17,7 @@ import pyarrow.compute as pc
 from eval_engine.errors import DataError
 from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, broken_rule, by_position
 from eval_engine.kernels.ragged import users_of
+from eval_engine.packed import pack
 
 SOURCES = ("random", "truth")  # label tables whose pairs are ranked; the third, logged, only excludes
 NUMBER = {"random": RANDOM, "truth": TRUTH, "logged": LOGGED}
@@ -47,24 +51,27 @@ def judge(user_id: pa.Array, gathered: pa.ListArray, unseen: bool) -> pa.RecordB
     rule = broken_rule(pairs, unseen)
     order = by_position(pairs)
 
-    def lists(chosen: npt.NDArray[np.bool_], column: pa.Array) -> pa.ListArray:
-        """Per user, the values of the column at the chosen pairs, by position."""
+    def by_user(chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The chosen pairs by user and position, and where each user's begin among them."""
         kept = order[chosen[order]]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(user[kept], minlength=len(user_id)))])
-        return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), column.take(pa.array(kept)))
+        return kept, np.concatenate([[0], np.cumsum(np.bincount(user[kept], minlength=len(user_id)))])
 
-    position = pa.array(pairs.position, pa.int32())
     columns = {"user_id": user_id}
     for source in SOURCES:
         good = (rule == 0) & (pairs.source == NUMBER[source])
-        columns[source] = pa.StructArray.from_arrays([lists(good, c) for c in (position, item, value)], ["positions", "items", "values"])
+        kept, starts = by_user(good)
+        lists = [pack(pairs.position[kept].astype(np.int32), starts), pack(pairs.value[kept].astype(np.float64), starts)]
+        columns[source] = pa.StructArray.from_arrays(lists, ["positions", "values"])
     # A logged pair was seen even if its value is missing or it was logged twice: it stays excluded, once.
     logged = (pairs.source == LOGGED) & (pairs.position >= 0) & ~pairs.null_key
     first = np.ones(user.size, np.bool_)
     first[order[1:]] = (user[order][1:] != user[order][:-1]) | (pairs.position[order][1:] != pairs.position[order][:-1]) | ~logged[order][:-1]
-    columns["excluded"] = lists(logged & first if unseen else np.zeros(user.size, np.bool_), position)
+    kept, starts = by_user(logged & first if unseen else np.zeros(user.size, np.bool_))
+    columns["excluded"] = pack(pairs.position[kept].astype(np.int32), starts)
     told = [pa.array(np.array(tuple(NUMBER))[pairs.source], pa.string()), pa.array(np.array(RULES)[rule], pa.string()), item, value]
-    columns["broken"] = lists(rule > 0, pa.StructArray.from_arrays(told, ["source", "rule", "item_id", "value"]))
+    kept, starts = by_user(rule > 0)
+    bad = pa.StructArray.from_arrays(told, ["source", "rule", "item_id", "value"]).take(pa.array(kept))
+    columns["broken"] = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), bad)
     counts = [pa.array(np.bincount(user[pairs.source == number], minlength=len(user_id)), pa.int32()) for number in NUMBER.values()]
     columns["n_rows"] = pa.StructArray.from_arrays(counts, list(NUMBER))
     return pa.RecordBatch.from_pydict(columns)

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.judged_labels import NUMBER, judge
+from eval_engine.worker_process import settle
 
 
 def user_labels(frames: dict[str, DataFrame], catalogue: DataFrame, frame: str) -> DataFrame:
-    """One row per user: random and truth (struct of positions, items, values), excluded positions, broken (pairs that break a rule), n_rows (of
+    """One row per user: random and truth (packed positions and values), excluded (packed positions), broken (pairs that break a rule), n_rows (of
     each source). frames are keyed random, truth, logged."""
     parts = (df.select(F.lit(NUMBER[source]).cast("tinyint").alias("source"), "user_id", "item_id", "value") for source, df in frames.items())
     together = reduce(DataFrame.unionByName, parts).join(catalogue.select("item_id", "position"), "item_id", "left")
@@ -24,14 +25,17 @@ def user_labels(frames: dict[str, DataFrame], catalogue: DataFrame, frame: str) 
         F.collect_list(F.struct("source", "position", "item_id", "value")).alias("pairs")
     )
     id_type = dict(catalogue.dtypes)["item_id"].upper()
-    labels = f"STRUCT<positions: ARRAY<INT>, items: ARRAY<{id_type}>, values: ARRAY<DOUBLE>>"
+    labels = "STRUCT<positions: BINARY, values: BINARY>"
     broken = f"ARRAY<STRUCT<source: STRING, rule: STRING, item_id: {id_type}, value: DOUBLE>>"
-    schema = f"user_id {id_type}, random {labels}, truth {labels}, excluded ARRAY<INT>, broken {broken}, n_rows STRUCT<random: INT, truth: INT, logged: INT>"
+    schema = (
+        f"user_id {id_type}, random {labels}, truth {labels}, excluded BINARY, broken {broken}, n_rows STRUCT<random: INT, truth: INT, logged: INT>"
+    )
     return gathered.select("user_id", "pairs").mapInArrow(_judged(frame == "unseen"), schema)
 
 
 def _judged(unseen: bool) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             yield judge(batch.column("user_id"), batch.column("pairs"), unseen)
 
@@ -43,10 +47,11 @@ def broken_pairs(labels: DataFrame) -> DataFrame:
     return labels.select("user_id", F.inline("broken"))
 
 
-def empty_sources(labels: DataFrame, sources: Iterable[str]) -> list[str]:
-    """The sources whose tables had no row at all."""
-    found = labels.agg(*[F.sum(f"n_rows.{source}").alias(source) for source in sources]).first()
-    return [source for source in sources if not (found and found[source])]
+def label_counts(labels: DataFrame, sources: Iterable[str]) -> tuple[list[str], int]:
+    """The sources whose tables had no row at all, and the largest number of pairs of a user."""
+    of_user = reduce(Column.__add__, [F.col(f"n_rows.{source}") for source in sources])
+    found = labels.agg(*[F.sum(f"n_rows.{source}").alias(source) for source in sources], F.max(of_user).alias("most")).first()
+    return [source for source in sources if not (found and found[source])], int(found["most"] or 0) if found else 0
 
 
 def broken_rules(labels: DataFrame) -> DataFrame:

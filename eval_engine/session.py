@@ -6,6 +6,8 @@ only what is not set there is filled in. Under Spark Connect (SPARK_REMOTE) the 
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -26,6 +28,7 @@ EVERYWHERE = {
 }
 EMBEDDED = {
     "spark.databricks.delta.snapshotPartitions": "2",  # default 50: three times slower on small machines
+    "spark.python.unix.domain.socket.enabled": "true",  # over TCP a task waits 70 ms for delayed acknowledgements between Java and Python
     "spark.ui.enabled": "false",  # nobody looks, and the port may be taken
     "spark.driver.host": "127.0.0.1",  # a laptop's host name may not resolve
     "spark.driver.bindAddress": "127.0.0.1",
@@ -80,9 +83,34 @@ def spark_session(app: str, java_options: str = "") -> SparkSession:
     return session
 
 
-def rows_per_batch(n_items: int) -> tuple[str, str]:
-    """The setting that keeps batches of rows with up to n_items labels each near 64 MB on their way to Python."""
-    return "spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, min(10_000, 2**26 // (40 * n_items))))
+@contextmanager
+def planned_once(spark: SparkSession) -> Iterator[None]:
+    """Queries inside run as they were planned: adapting them on the way makes a job of every shuffle, for plans whose shape is known beforehand."""
+    with _set(spark, "spark.sql.adaptive.enabled", "false"):
+        yield
+
+
+@contextmanager
+def few_scan_tasks(spark: SparkSession) -> Iterator[None]:
+    """Scans inside read one narrow column of large files: Spark cuts files by their whole size, which makes thousands of tasks of a few milliseconds."""
+    with _set(spark, "spark.sql.files.maxPartitionBytes", str(4 * 2**30)):
+        yield
+
+
+@contextmanager
+def _set(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """A setting of the session, for a while."""
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
+
+
+def rows_per_batch(n_labels: int) -> tuple[str, str]:
+    """The setting that keeps batches of rows with up to n_labels labels each near 64 MB on their way to Python."""
+    return "spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, min(10_000, 2**26 // (40 * max(1, n_labels)))))
 
 
 def _quarter_of_memory_gb() -> int:

@@ -12,7 +12,7 @@ from rich.console import Console
 from eval_engine.errors import DataError
 from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, ranked_by_all, statistics
 from eval_engine.lake import Lake
-from eval_engine.session import rows_per_batch
+from eval_engine.session import planned_once, rows_per_batch
 from eval_engine.tables import CATALOGUE, ESTIMATES, QUALITY, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
@@ -24,7 +24,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     lake = Lake(spark, config.lake)
     asked = config.evaluate
     question = Question(asked.metrics, asked.traditional, config.positive, asked.ties, ("random", "truth") if config.inputs.truth else ("random",))
-    with stage(lake, config, "evaluate", {}), spark_progress(spark, console, "Evaluating"):
+    with stage(lake, config, "evaluate", {}), planned_once(spark), spark_progress(spark, console, "Evaluating"):
         run_id = {"run_id": config.run_id}
         spark.conf.set(*rows_per_batch(max(1, lake.read(CATALOGUE, config.run_id).count())))
         gaps = not lake.read(QUALITY, config.run_id).where("rule = 'not_scored'").isEmpty()

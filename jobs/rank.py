@@ -12,7 +12,7 @@ from functools import reduce
 from typing import NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
@@ -22,7 +22,7 @@ from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, read_input, same_id_types
-from eval_engine.judged_labels import OUTSIDE_FRAME, SOURCES, TABLE, refuse
+from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
@@ -30,7 +30,7 @@ from eval_engine.ranking.dense import Plan, user_id
 from eval_engine.ranking.part_files import Part, Target, sweep
 from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.thresholds import thresholds_sql
-from eval_engine.session import rows_per_batch
+from eval_engine.session import few_scan_tasks, planned_once, rows_per_batch
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
 from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
@@ -68,7 +68,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     lake = Lake(spark, config.lake)
     run_id = {"run_id": config.run_id}
     done_before = stage_status(lake, config.run_id, "rank") == "done"
-    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), ExitStack() as until_done:
+    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), ExitStack() as until_done:
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
@@ -78,10 +78,14 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         for table in inputs.tables:
             console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
         lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
+        written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
+        settings = Ranking(inputs.n_items, config.top + 1, tuple(row["file"] for row in written), config.on_bad_rows)
+        if config.fused_models():
+            fused = lake.read(RANKS, config.run_id).where(F.col("model").isin(*config.fused_models()))
+            coverage.refuse_stale(fused, inputs.labels, settings)
         if inputs.scored.models:
-            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.scored.models))}"):
-                written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct()
-                made = plans(spark, config, inputs, tuple(row["file"] for row in written.collect()))
+            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.scored.models))}"), few_scan_tasks(spark):
+                made = ranking.plans(spark, inputs.scored, inputs.labels, settings)
                 by_model = {model: ranked.inputs[number] for model, number in inputs.scored.models.items()}
                 write_ranks(lake, config.run_id, inputs.id_type, made, by_model, ranked.models)
         elif ranked.dropped:
@@ -142,10 +146,13 @@ def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[
         spark.conf.set(*rows_per_batch(n))
         labels = user_labels.user_labels(frames, catalogue, config.frame).persist()
         until_done.callback(labels.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
-        for source in user_labels.empty_sources(labels, frames):
+        without_rows, most = user_labels.label_counts(labels, frames)
+        for source in without_rows:
             raise empty(TABLE[source], inputs[TABLE[source]].path)
+        spark.conf.set(*rows_per_batch(most))
         quality = _judge_labels(labels, config)
-        scored = ranking.scored(spark, [ranking.Table(table.df, table.source, table.files) for table in tables], id_type)
+        with few_scan_tasks(spark):
+            scored = ranking.scored(spark, [ranking.Table(table.df, table.source, table.files) for table in tables], id_type)
         if scored.rows is not None:
             until_done.callback(scored.rows.rows.unpersist)
         if tables and scored.users is None:
@@ -156,39 +163,11 @@ def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[
         if ranked.models:
             kept = Lake(spark, config.lake).read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models))
             users.append(kept.select("model", "user_id"))
-            _refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), labels, n, config)
         judged = coverage.judged_users(reduce(DataFrame.unionByName, users), labels, sorted({*scored.models, *ranked.models}))
         uncovered = _judge_coverage(judged, config)
         if uncovered:  # left out for every model, or the models would be compared on different users
             scored = ranking.without(scored, judged.select("user_id"))
         yield Checked(catalogue, labels, scored, tables, n, id_type, quality + uncovered)
-
-
-def _refuse_stale(fused: DataFrame, labels: DataFrame, n: int, config: RunConfig) -> None:
-    """Raises if the torch job ranked other labels, another frame or a shorter list than this run has."""
-    if not config.fused_models():
-        return
-    now = labels.select("user_id", *[F.col(source).alias(f"{source}_now") for source in SOURCES], F.size("excluded").alias("n_excluded"))
-    joined = fused.join(now, "user_id", "left")
-    same = [
-        F.coalesce(f"{source}.{name}", F.array().cast(kind)).eqNullSafe(F.coalesce(f"{source}_now.{name}", F.array().cast(kind)))
-        for source in SOURCES
-        for name, kind in (("items", dict(labels.select("random.items").dtypes)["items"]), ("values", "array<double>"))
-    ]
-    frame = F.col("candidates") == n - F.coalesce("n_excluded", F.lit(0))
-    listed = F.size("top.items") == F.least(F.lit(config.top + 1), F.col("candidates"))
-    other = joined.where(~reduce(Column.__and__, [*same, frame, listed])).select("model", "user_id").first()
-    if other:
-        raise DataError(
-            f"ranks of model {other['model']}, user_id={other['user_id']}: the torch job ranked other labels, another frame or another `top` than this run has. "
-            "Run jobs/train.py with this config again."
-        )
-
-
-def plans(spark: SparkSession, config: RunConfig, inputs: Checked, catalogue_files: tuple[str, ...]) -> list[Plan]:
-    """How every scored user is ranked."""
-    settings = Ranking(inputs.n_items, config.top + 1, catalogue_files, config.on_bad_rows)
-    return ranking.plans(spark, inputs.scored, inputs.labels, settings)
 
 
 def write_ranks(lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]) -> None:

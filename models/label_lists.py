@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from eval_engine.config import Inputs
 from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, TABLE, judge, refuse
-from eval_engine.ranking.ranks_batch import Users, lists, users_of_plan
+from eval_engine.packed import unpack
+from eval_engine.ranking.ranks_batch import Users, users_of_plan
 from models.inputs import read_rows
 from models.interactions import same_type
 
@@ -28,7 +29,7 @@ BROKEN = ("source", "rule", "item_id", "value")
 class LabelLists(NamedTuple):
     """One row of labels per user, in the order of the users that are ranked."""
 
-    rows: pa.RecordBatch  # user_id, random, truth (positions, items, values), excluded
+    rows: pa.RecordBatch  # user_id, random, truth (positions, values), excluded; packed
     item_ids: pa.Array  # by position
 
     def users(self, model: str, start: int, stop: int) -> Users:
@@ -39,11 +40,10 @@ class LabelLists(NamedTuple):
     def digest(self) -> str:
         """A hash of every list; users and items are told by their place."""
         sha = hashlib.sha256(f"{self.rows.num_rows} {len(self.item_ids)}".encode())
-        columns = [(self.rows.column(source).field("positions"), self.rows.column(source).field("values")) for source in SOURCES]
-        for positions, values in columns:
-            sha.update(np.ascontiguousarray(values.flatten().to_numpy(zero_copy_only=False)).data)
-            _update(sha, positions)
-        _update(sha, self.rows.column("excluded"))
+        columns = [self.rows.column(source).field(name) for source in SOURCES for name in ("positions", "values")]
+        for column in (*columns, self.rows.column("excluded")):
+            for array in unpack(column, np.uint8):
+                sha.update(np.ascontiguousarray(array).data)
         return sha.hexdigest()
 
 
@@ -115,8 +115,3 @@ def _refuse_broken(judged: list[pa.RecordBatch]) -> None:
 
 def _text(value: float | None) -> str:
     return "NULL" if value is None else "NaN" if value != value else str(value)
-
-
-def _update(sha: "hashlib._Hash", column: pa.ListArray) -> None:
-    for array in lists(column):
-        sha.update(np.ascontiguousarray(array).data)

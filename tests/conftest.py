@@ -94,7 +94,8 @@ class SmallRun:
         """Check and rank, as the job does before it writes; the rows it would write."""
         from eval_engine.errors import told_plainly
         from eval_engine.lake import Lake
-        from eval_engine.ranking.rank import ranked_rows
+        from eval_engine.ranking.rank import plans, ranked_rows
+        from eval_engine.ranking.settings import Ranking
         from jobs import rank
         from jobs.cli import load
 
@@ -102,8 +103,9 @@ class SmallRun:
         with told_plainly():
             nothing = rank.already_ranked(spark, config, Lake(spark, config.lake))
             with rank.checked(spark, config, nothing) as inputs:
-                plans = rank.plans(spark, config, inputs, (str(self.folder / "in" / "catalogue" / "part-0.parquet"),))
-                return ranked_rows(plans, inputs.id_type).collect()
+                catalogue = (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)
+                settings = Ranking(inputs.n_items, config.top + 1, catalogue, config.on_bad_rows)
+                return ranked_rows(plans(spark, inputs.scored, inputs.labels, settings), inputs.id_type).collect()
 
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""

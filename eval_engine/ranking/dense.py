@@ -61,8 +61,7 @@ def dense_plan(spark: SparkSession, users: DataFrame, labels: DataFrame, files: 
     splits = plan_splits([(path, source.score) for path, source in files], at_least)
     placed = users.join(F.broadcast(where(spark, splits, files)), _inside(users)).select("model", "user_id", "number", "row_index", "task")
     rows = (
-        placed.hint("shuffle_hash")  # of the two sides the small one: a user's place, not its labels
-        .join(labels.select("user_id", *SOURCES, "excluded"), "user_id", "left")
+        placed.join(labels.select("user_id", *SOURCES, "excluded"), "user_id", "left")
         .repartitionById(1 + max(s.task for s in splits), "task")
         .sortWithinPartitions("number", "row_index")
         .select("model", "user_id", F.col("number").alias("file"), "row_index", *SOURCES, "excluded")

@@ -37,10 +37,13 @@ def read_blocks(file: str, column: str, dtype: str, n_items: int, first_row: int
             group = int(np.searchsorted(starts, first_row, side="right")) - 1
             row = int(starts[group])
             batch_size = max(1, BLOCK_BYTES // max(4, 4 * n_items))
-            for batch in parquet.iter_batches(batch_size, range(group, len(sizes)), [column], use_threads=False):
-                scores, problems = vectors(batch.column(0), dtype, n_items)
-                yield Block(row, scores, problems)
-                row += batch.num_rows
+            batches = parquet.iter_batches(batch_size, range(group, len(sizes)), [column], use_threads=False)
+            while (batch := next(batches, None)) is not None:
+                block, n_rows = Block(row, *vectors(batch.column(0), dtype, n_items)), batch.num_rows
+                del batch  # a block that is done with is freed before the next is read: its memory is still in the cache
+                yield block
+                del block
+                row += n_rows
     except (OSError, pa.ArrowException) as error:
         raise unreadable(file, error) from None
 

@@ -18,6 +18,7 @@ from eval_engine.kernels.rank_rows import rank_rows
 from eval_engine.ranking.dense_file import Block, read_blocks
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, catalogue_ids, ranks_batch, users_of_plan
 from eval_engine.ranking.settings import Ranking, Source
+from eval_engine.worker_process import settle
 
 Files = tuple[tuple[str, Source], ...]  # a plan tells a file by its number in them
 
@@ -26,6 +27,7 @@ def rank_vectors(ranking: Ranking, files: Files) -> Callable[[Iterator[pa.Record
     """The function that Spark's mapInArrow runs over each task's part of the plan."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         items = catalogue_ids(ranking.catalogue)
         cursor = _Cursor(files, ranking.n_items)
         for batch in batches:
@@ -36,7 +38,9 @@ def rank_vectors(ranking: Ranking, files: Files) -> Callable[[Iterator[pa.Record
                 gapless = len(rows) == rows[-1] - rows[0] + 1
                 scores = block.scores[rows[0] : rows[-1] + 1] if gapless else block.scores[rows]
                 problems = {n: block.problems[int(row)] for n, row in enumerate(rows) if int(row) in block.problems} if block.problems else {}
-                yield ranks_batch(users, found_in(users, scores, problems, items, ranking.top), items, ranking.n_items, ranking.on_bad_rows)
+                found = found_in(users, scores, problems, items, ranking.top)
+                del block, scores  # freed before the next is read, see read_blocks
+                yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
                 start = end
 
     return run
@@ -71,6 +75,7 @@ class _Cursor:
             path, source = self.files[file]
             self.file, self.blocks, self.block = file, read_blocks(path, source.score, source.dtype, self.n_items, first), None
         while self.block is None or first >= self.block.first + len(self.block.scores):
+            self.block = None
             self.block = next(self.blocks, None)
             if self.block is None:
                 path = self.files[file][0]

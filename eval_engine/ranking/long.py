@@ -51,7 +51,6 @@ def gathered_plan(spark: SparkSession, users: DataFrame, labels: DataFrame, inde
     placed = users.join(F.broadcast(places.select("number", F.col("first_row").alias("from_row"), "end_row", "task")), inside)
     rows = (
         placed.select("model", "user_id", "file", "first_row", "last_row", "task")
-        .hint("shuffle_hash")
         .join(labels.select("user_id", *SOURCES, "excluded"), "user_id", "left")
         .repartitionById(1 + max(s.task for s in index.splits), "task")
         .sortWithinPartitions("file", "first_row")

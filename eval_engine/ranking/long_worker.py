@@ -19,6 +19,7 @@ from eval_engine.ranking.long_file import Rows, batches, item_ids, rows_of, span
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
 from eval_engine.ranking.settings import Ranking, Source
+from eval_engine.worker_process import settle
 
 BLOCK_ROWS = 1 << 21  # 24 MB of items and scores, several times that while they are ranked
 
@@ -27,6 +28,7 @@ def index_rows(files: Files) -> Worker:
     """In: splits (file, first_row, end_row, task). Out: model, user_id, file, task, first_row, last_row, n_rows per split and user."""
 
     def run(splits: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in splits:
             for split in batch.to_pylist():
                 yield from _index_split(split["file"], files[split["file"]], split["first_row"], split["end_row"], split["task"])
@@ -78,6 +80,7 @@ def rank_gathered(ranking: Ranking, files: Files) -> Worker:
     """In: a row per user, sorted by file and first_row: file, first_row, last_row, labels. Out: its row of the ranks table."""
 
     def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         cursor = _Cursor(files, ranking)
         for plan in plans:
             file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))

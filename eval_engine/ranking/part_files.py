@@ -80,12 +80,14 @@ class _PartFile:
             self.stream, schema, use_dictionary=False, compression="none", write_statistics=["user_id"], column_encoding=packed
         )
         self.waiting: list[pa.RecordBatch] = []
+        self.waiting_bytes = 0
         self.n_rows, self.low, self.high = 0, None, None
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Take the rows; write when there are enough."""
         self.waiting.append(rows)
-        if sum(batch.nbytes for batch in self.waiting) >= GROUP_BYTES:
+        self.waiting_bytes += rows.nbytes
+        if self.waiting_bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -95,7 +97,7 @@ class _PartFile:
         low, high = ends["min"].as_py(), ends["max"].as_py()
         self.low, self.high = low if self.low is None else min(self.low, low), high if self.high is None else max(self.high, high)
         self.n_rows += table.num_rows
-        self.waiting = []
+        self.waiting, self.waiting_bytes = [], 0
 
     def close(self) -> tuple[int, int, str]:
         """Rows, bytes and Delta's statistics of the finished file."""

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
 from eval_engine.judged_labels import SOURCES
+from eval_engine.packed import unpack
 from eval_engine.stored_file import open_file
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -34,8 +34,8 @@ class Users(NamedTuple):
 
     model: pa.Array
     user_id: pa.Array
-    labels: dict[str, pa.StructArray]  # by source: lists of positions, items, values
-    positions: dict[str, Lists]  # by source
+    positions: dict[str, Lists]  # of the labels, by source
+    values: dict[str, npt.NDArray[np.float64]]  # of the labels, by source
     excluded: Lists
 
     def __len__(self) -> int:
@@ -61,16 +61,10 @@ class Found(NamedTuple):
 
 
 def users_of_plan(plan: pa.RecordBatch) -> Users:
-    """The users of a batch with the columns model, user_id, random, truth and excluded."""
-    labels = {source: plan.column(source) for source in SOURCES}
-    positions = {source: lists(labels[source].field("positions")) for source in SOURCES}
-    return Users(plan.column("model"), plan.column("user_id"), labels, positions, lists(plan.column("excluded")))
-
-
-def lists(column: pa.ListArray) -> Lists:
-    """A column of lists of positions, flat; NULL is an empty list."""
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), column.flatten().to_numpy(zero_copy_only=False))
+    """The users of a batch with the columns model, user_id, random, truth and excluded (judged_labels.py)."""
+    positions = {source: Lists(*unpack(plan.column(source).field("positions"), np.int32)) for source in SOURCES}
+    values = {source: unpack(plan.column(source).field("values"), np.float64)[1] for source in SOURCES}
+    return Users(plan.column("model"), plan.column("user_id"), positions, values, Lists(*unpack(plan.column("excluded"), np.int32)))
 
 
 def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_bad_rows: str) -> pa.RecordBatch:
@@ -88,18 +82,18 @@ def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_ba
         "user_id": users.user_id,
         "candidates": pa.array((n_items - np.diff(users.excluded.offsets)).astype(np.int32), mask=bad),
         "scored": pa.array(found.scored.astype(np.int32), mask=bad),
-        **{source: _labels(users.labels[source], users.positions[source], found.places[source], bad) for source in SOURCES},
+        **{source: _labels(users.positions[source], users.values[source], found.places[source], items, bad) for source in SOURCES},
         "top": _top(found, items, bad),
         "problem": pa.array([found.problems.get(n) for n in range(len(users))], pa.string()) if found.problems else pa.nulls(len(users), pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _labels(labels: pa.StructArray, positions: Lists, placed: Placed, bad: Bools) -> pa.StructArray:
+def _labels(positions: Lists, values: Floats, placed: Placed, items: pa.Array, bad: Bools) -> pa.StructArray:
     """The labels of one source with their scores and places."""
     fields = {
-        "items": labels.field("items").flatten(),
-        "values": labels.field("values").flatten(),
+        "items": items.take(pa.array(positions.values)),
+        "values": pa.array(values),
         "scores": pa.array(placed.scores.astype(np.float32, copy=False), mask=np.isnan(placed.scores)),
         "above": pa.array(placed.above.astype(np.int32, copy=False), mask=placed.above < 0),
         "tied": pa.array(placed.tied.astype(np.int32, copy=False), mask=placed.tied < 0),

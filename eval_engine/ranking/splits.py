@@ -14,7 +14,7 @@ from eval_engine.errors import DataError
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.stored_file import open_file
 
-TASK_BYTES = 128 * 2**20  # long enough to hide a task's start, short enough to share out evenly
+TASK_BYTES = 512 * 2**20  # a task costs Spark and Python some 30 ms beside its work
 
 
 class Split(NamedTuple):
@@ -61,9 +61,9 @@ def plan_splits(files: Sequence[tuple[str, str]], at_least: int, row_bytes: int 
     if row_bytes:
         groups = [[(n_rows, n_rows * row_bytes) for n_rows, _ in found] for found in groups]
     total = sum(n_bytes for found in groups for _, n_bytes in found)
-    task_bytes = min(TASK_BYTES, max(1, total // max(1, at_least)))
-    splits = [split for (file, _), found in zip(files, groups, strict=True) for split in file_splits(file, found, task_bytes)]
-    n_tasks = max(min(at_least, len(splits)), min(len(splits), -(-total // TASK_BYTES)), 1)
+    wanted = at_least * max(1, -(-total // (TASK_BYTES * at_least)))  # as many for each core
+    splits = [split for (file, _), found in zip(files, groups, strict=True) for split in file_splits(file, found, max(1, total // (2 * wanted)))]
+    n_tasks = max(1, min(wanted, len(splits)))
     loads = [(0, task) for task in range(n_tasks)]
     placed = []
     for split in sorted(splits, key=lambda s: (-s.n_bytes, s.file, s.first_row)):  # largest first to the least loaded

@@ -5,8 +5,7 @@
     count_parts    second pass: above and level of every label, and the first k, among the rows of this part
     merge_parts    a user's parts together: its row of the ranks table
 
-Between the passes travel, per user and part, numbers of labels and top lists, as BINARY (arrays of float64 or int32, little-endian): Spark moves bytes
-ten times faster than lists.
+Between the passes travel, per user and part, numbers of labels and top lists, packed (packed.py).
 """
 
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
+from eval_engine.packed import pack, unpack
 from eval_engine.ranking.dense_worker import Files
 from eval_engine.ranking.long_file import Ids, batches, item_ids, rows_of
 from eval_engine.ranking.long_worker import ListFacts, list_ranks, models_of
@@ -26,6 +26,7 @@ from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.ranks_batch import Ints, Users, users_of_plan
 from eval_engine.ranking.settings import Ranking, Source
 from eval_engine.ranking.splits import Split
+from eval_engine.worker_process import settle
 
 COUNTS = ("n_rows", "candidates", "outside", "nan", "twice", "checksum")  # BIGINT, added up over the parts
 
@@ -42,11 +43,12 @@ def find_labels(ranking: Ranking, files: Files, splits: list[Split]) -> Worker:
     """In: task, model, user_id, input, labels. Out: model, user_id, input, scores (of the labels), COUNTS."""
 
     def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for part in _parts(plans, files, splits, ranking):
             offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
             found = rank_lists.find(part.lists, offsets, positions, *part.users.excluded, ranking.n_items)
             sums = (np.diff(part.lists.offsets), found.candidates, found.outside, found.nan, found.twice, rank_lists.checksums(part.lists))
-            columns = _keys(part.plan) | {"scores": _binary(found.label_scores.astype("<f8"), offsets)}
+            columns = _keys(part.plan) | {"scores": pack(found.label_scores.astype(np.float64), offsets)}
             yield pa.RecordBatch.from_pydict(columns | {name: pa.array(values, pa.int64()) for name, values in zip(COUNTS, sums, strict=True)})
 
     return run
@@ -56,13 +58,14 @@ def merge_labels() -> Worker:
     """In: model, user_id, input, scores (a list of the parts'), COUNTS. Out: the same with one `scores`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             parts = batch.column("scores")
             part_offsets = _offsets(pc.list_value_length(parts))
             sizes = pc.binary_length(parts.flatten()).to_numpy(zero_copy_only=False) // 8
             offsets = np.concatenate([[0], np.cumsum(sizes[part_offsets[:-1]])])
-            scores, twice = rank_lists.merged_scores(part_offsets, offsets, _numbers(parts.flatten(), "<f8"))
-            columns = _keys(batch) | {"scores": _binary(scores, offsets)} | {name: batch.column(name) for name in COUNTS}
+            scores, twice = rank_lists.merged_scores(part_offsets, offsets, unpack(parts.flatten(), np.float64)[1])
+            columns = _keys(batch) | {"scores": pack(scores, offsets)} | {name: batch.column(name) for name in COUNTS}
             columns["twice"] = pc.add(columns["twice"], pa.array(twice, pa.int64()))
             yield pa.RecordBatch.from_pydict(columns)
 
@@ -73,10 +76,11 @@ def count_parts(ranking: Ranking, files: Files, splits: list[Split]) -> Worker:
     """In: task, model, user_id, input, labels, and what merge_labels made. Out: that, and above, level, top_positions, top_scores of this part."""
 
     def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for part in _parts(plans, files, splits, ranking):
             offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
             lists = rank_lists.find(part.lists, offsets[:1].repeat(offsets.size), positions[:0], *part.users.excluded, ranking.n_items).lists
-            thresholds = _numbers(part.plan.column("scores"), "<f8").astype(lists.scores.dtype)
+            thresholds = unpack(part.plan.column("scores"), np.float64)[1].astype(lists.scores.dtype)
             above, level = rank_lists.count(lists, offsets, thresholds)
             top_positions, top_scores = rank_lists.first(lists, min(ranking.top, ranking.n_items))
             there = top_positions >= 0
@@ -84,10 +88,10 @@ def count_parts(ranking: Ranking, files: Files, splits: list[Split]) -> Worker:
             yield pa.RecordBatch.from_pydict(
                 _keys(part.plan)
                 | {name: part.plan.column(name) for name in ("scores", *COUNTS)}
-                | {"above": _binary(above.astype("<i4"), offsets), "level": _binary(level.astype("<i4"), offsets)}
+                | {"above": pack(above.astype(np.int32), offsets), "level": pack(level.astype(np.int32), offsets)}
                 | {
-                    "top_positions": _binary(top_positions[there].astype("<i4"), starts),
-                    "top_scores": _binary(top_scores[there].astype("<f8"), starts),
+                    "top_positions": pack(top_positions[there].astype(np.int32), starts),
+                    "top_scores": pack(top_scores[there].astype(np.float64), starts),
                 }
             )
 
@@ -99,6 +103,7 @@ def merge_parts(ranking: Ranking, sources: dict[int, Source]) -> Worker:
     whole = rank_lists.whole_checksum(ranking.n_items)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for number in pc.unique(batch.column("input")).to_pylist():
                 rows = batch.filter(pc.equal(batch.column("input"), number))
@@ -111,11 +116,13 @@ def _merged(batch: pa.RecordBatch, source: Source, ranking: Ranking, whole: int)
     users = users_of_plan(batch)
     offsets, _, where = side_by_side([users.positions[name] for name in SOURCES])
     part_offsets = _offsets(pc.list_value_length(batch.column("above")))
-    above, level = (rank_lists.merged_counts(part_offsets, offsets, _numbers(batch.column(name).flatten(), "<i4")) for name in ("above", "level"))
+    above, level = (rank_lists.merged_counts(part_offsets, offsets, unpack(batch.column(name).flatten(), np.int32)[1]) for name in ("above", "level"))
     sizes = pc.binary_length(batch.column("top_positions").flatten()).to_numpy(zero_copy_only=False) // 4
     rows = np.concatenate([[0], np.cumsum(sizes)])[part_offsets]  # of each user, all its parts' first k
     candidates = rank_lists.Lists(
-        rows, _numbers(batch.column("top_positions").flatten(), "<i4"), _numbers(batch.column("top_scores").flatten(), "<f8").astype(source.dtype)
+        rows,
+        unpack(batch.column("top_positions").flatten(), np.int32)[1],
+        unpack(batch.column("top_scores").flatten(), np.float64)[1].astype(source.dtype),
     )
     top = rank_lists.first(candidates, min(ranking.top, ranking.n_items))
     sums = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COUNTS}
@@ -123,7 +130,7 @@ def _merged(batch: pa.RecordBatch, source: Source, ranking: Ranking, whole: int)
     again = (sums["n_rows"] == ranking.n_items) & (sums["outside"] == 0) & (sums["checksum"] != whole)
     twice = sums["twice"] + again + _copies(top[0])
     facts = ListFacts(
-        _numbers(batch.column("scores"), "<f8"), above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
+        unpack(batch.column("scores"), np.float64)[1], above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
     )
     return list_ranks(users, facts, where, source, ranking)
 
@@ -174,17 +181,3 @@ def _keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def _offsets(lengths: pa.Array) -> Ints:
     return np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int64)
-
-
-def _binary(values: np.ndarray[Any, Any], offsets: Ints) -> pa.Array:
-    """values[offsets[n] : offsets[n + 1]] as bytes, one value per n."""
-    starts = (np.asarray(offsets) * values.itemsize).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), pa.py_buffer(np.ascontiguousarray(values))])
-
-
-def _numbers(column: pa.Array, dtype: str) -> Any:
-    """All numbers of a column of bytes, one after the other."""
-    column = column.cast(pa.binary())
-    _, offsets, data = column.buffers()
-    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    return np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]].view(dtype).copy()

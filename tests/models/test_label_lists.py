@@ -59,11 +59,10 @@ def found_lists(labels: LabelLists, start: int, stop: int) -> list[dict[str, Any
     out = []
     for n in range(stop - start):
         row: dict[str, Any] = {"excluded": users.excluded.values[users.excluded.offsets[n] : users.excluded.offsets[n + 1]].tolist()}
-        for source, lists in users.labels.items():
-            one = lists[n].as_py()
-            row[source] = list(zip(one["positions"], one["items"], one["values"], strict=True))
-            at = users.positions[source]
-            assert at.values[at.offsets[n] : at.offsets[n + 1]].tolist() == one["positions"]
+        for source, at in users.positions.items():
+            mine = slice(at.offsets[n], at.offsets[n + 1])
+            positions = at.values[mine].tolist()
+            row[source] = list(zip(positions, [ITEMS[p] for p in positions], users.values[source][mine].tolist(), strict=True))
         out.append(row)
     return out
 
@@ -136,11 +135,10 @@ def test_string_ids_and_a_table_that_is_left_out(save: Callable[..., Input]) -> 
     exposures = save("exposures", {"user_id": ["b", "a", "b"], "item_id": ["y", "x", "x"], "value": [1, 2, 3]})
     inputs = Inputs(catalogue=Input(path="catalogue"), exposures=exposures)
     labels = read_label_lists(inputs, pa.array(["a", "b", "c"]), pa.array(["x", "y"]), "all_items", "error")
-    assert labels.users("m", 0, 3).labels["random"].to_pylist() == [
-        {"positions": [0], "items": ["x"], "values": [2.0]},
-        {"positions": [0, 1], "items": ["x", "y"], "values": [3.0, 1.0]},
-        {"positions": [], "items": [], "values": []},
-    ]
+    users = labels.users("m", 0, 3)
+    assert users.positions["random"].offsets.tolist() == [0, 1, 3, 3]
+    assert users.positions["random"].values.tolist() == [0, 0, 1]
+    assert users.values["random"].tolist() == [2.0, 3.0, 1.0]
     with pytest.raises(DataError, match=r"exposures: user_id is string, but int64"):
         read_label_lists(inputs, pa.array([1]), pa.array(["x", "y"]), "all_items", "error")
     with pytest.raises(DataError, match=r"exposures: item_id is string, but int64 in catalogue"):
