@@ -50,6 +50,11 @@ class Engine:
                 if scored.rows:
                     scored.rows.rows.unpersist()
 
+    def warm_up(self) -> None:
+        """Three runs: Java compiles what it will run."""
+        for _ in range(3):
+            self.run()
+
     def total(self) -> int:
         """The sum of `above` over all labels."""
         found = self.lake.read(RANKS, "bench").selectExpr("sum(aggregate(random.above, 0L, (s, a) -> s + a)) AS total").first()

@@ -67,7 +67,7 @@ def dense_engine(scale: float) -> None:
             answer = bare["kernel"]()
             assert answer == bare["numpy"](), "numpy and kernel disagree"
             engine = Engine(spark, folder, folder / "scores", DENSE, np.arange(ITEMS), label_positions(0, n_users))
-            engine.run()
+            engine.warm_up()
             assert engine.total() == answer, "engine and bare processes disagree"
             times[size] = {"engine": best(engine.run)} | {way: best(work) for way, work in bare.items()}
             engine.close()
@@ -91,7 +91,7 @@ def long_engine(scale: float) -> None:
             labels = write_labels(folder / "labels.parquet", positions)
             files = write_sorted(folder / "sorted", n, ITEMS, 8)
             engine = Engine(spark, folder / "engine", folder / "sorted", LONG, item_ids(np.arange(ITEMS)), positions)
-            engine.run()
+            engine.warm_up()
             checksum = lists_checksum(engine.top())
             assert checksum == lists_checksum(duckdb_top(files, TOP + 1, PROCESSES)), "engine and DuckDB disagree"
             polars = polars_top(files, TOP + 1, PROCESSES)
@@ -103,7 +103,7 @@ def long_engine(scale: float) -> None:
                 shutil.rmtree(folder / "sorted")
                 write_spread(folder / "spread", n, ITEMS, 8)
                 spread = Engine(spark, folder / "engine-spread", folder / "spread", LONG, item_ids(np.arange(ITEMS)), positions)
-                spread.run()
+                spread.warm_up()
                 assert (spread.total(), lists_checksum(spread.top())) == (engine.total(), checksum), "sorted and spread rows disagree"
                 times[size]["spread"] = best(spread.run)
                 times[size]["spread_window"] = best(lambda: window(spark, str(folder / "spread"), labels, TOP + 1))  # noqa: B023

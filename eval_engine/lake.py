@@ -125,7 +125,7 @@ class Lake:
         """The columns of the table; None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
         if not self.in_catalog:
             try:
-                return {field.name for field in DeltaTable(delta_uri(f"{self.root}/{table.name}"), without_files=True).schema().fields}
+                return {field.name for field in DeltaTable(delta_uri(f"{self.root}/{table.name}")).schema().fields}
             except TableNotFoundError:
                 return None
             except Exception:  # storage that only Spark reaches, or a feature that only Spark knows

@@ -34,8 +34,8 @@ class Rows(NamedTuple):
     scores: Floats
 
 
-def batches(file: str, columns: list[str], first_row: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first row, batch) from the row group that holds first_row on; text comes as dictionaries."""
+def batches(file: str, columns: list[str], first_row: int, end_row: int | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(number of its first row, batch) of the row groups that hold first_row..end_row, or all from first_row on; text comes as dictionaries."""
     try:
         with open_file(file) as handle:
             schema = pq.read_schema(handle)
@@ -43,8 +43,9 @@ def batches(file: str, columns: list[str], first_row: int) -> Iterator[tuple[int
             parquet = pq.ParquetFile(handle, read_dictionary=text)
             starts = np.concatenate([[0], np.cumsum([parquet.metadata.row_group(g).num_rows for g in range(parquet.num_row_groups)])])
             group = int(np.searchsorted(starts, first_row, side="right")) - 1
+            end = parquet.num_row_groups if end_row is None else int(np.searchsorted(starts, end_row, side="left"))
             row = int(starts[group])
-            for batch in parquet.iter_batches(BATCH_ROWS, range(group, parquet.num_row_groups), columns, use_threads=False):
+            for batch in parquet.iter_batches(BATCH_ROWS, range(group, end), columns, use_threads=False):
                 yield row, batch
                 row += batch.num_rows
     except (OSError, pa.ArrowException) as error:

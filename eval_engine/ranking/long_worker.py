@@ -38,9 +38,7 @@ def index_rows(files: Files) -> Worker:
 
 def _index_split(number: int, file: tuple[str, Source], first_row: int, end_row: int, task: int) -> Iterator[pa.RecordBatch]:
     path, source = file
-    for start, batch in batches(path, [source.user] if source.model else ["model", source.user], first_row):
-        if start >= end_row:
-            return
+    for start, batch in batches(path, [source.user] if source.model else ["model", source.user], first_row, end_row):
         rows = np.arange(start, start + batch.num_rows)
         for model, mine in models_of(batch, source):
             users = batch.column(source.user)

@@ -164,9 +164,7 @@ def _rows(user_ids: pa.Array, model: str, source: Source, splits: list[Split], r
     columns = [source.user, source.item, source.score, *([] if source.model else ["model"])]
     found: list[tuple[Ints, Ints, Any]] = []
     for split in splits:
-        for start, batch in batches(split.file, columns, split.first_row):
-            if start >= split.end_row:
-                break
+        for _, batch in batches(split.file, columns, split.first_row, split.end_row):
             for name, mine in models_of(batch, source):
                 if name == model:
                     rows = batch if mine is None else batch.take(pa.array(mine))
