@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 from pyarrow import fs
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
@@ -31,8 +32,12 @@ def content_of(spark: SparkSession, where: Input) -> str:
         files = [found] if found.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
         return digest(sorted((file.path, file.size, file.mtime_ns) for file in files if file.is_file))
     except (OSError, pa.ArrowException):  # storage that only Spark reaches
-        listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path).select("path", "length", "modificationTime")
-        return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in listed.collect()))
+        try:
+            listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path)
+            files_there = listed.select("path", "length", "modificationTime").collect()
+        except AnalysisException:  # not there: who reads it says so
+            return "nothing"
+        return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in files_there))
 
 
 def digest(*parts: object) -> str:

@@ -1,18 +1,23 @@
 """Every bad input ends in an error that names table, key and value, or in quarantine with a count; nothing half-written is left."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.lake import Lake
+from eval_engine.ranking.rank import plans
+from eval_engine.ranking.settings import Ranking
 from eval_engine.tables import ESTIMATES, RANKS
 from jobs import rank as job
 from jobs.cli import load
+from tests.eval_engine.ranking.test_layouts import long_files, rows
 
 
 def add(table: str, **row: Any) -> Callable[[Any], None]:
@@ -159,8 +164,8 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_r
     kept = small_run.rows(spark, "quarantine")
     assert len(kept) == 6
     assert ("kept_out", "exposures", "outside_catalogue", '{"user_id":100,"item_id":1,"value":5.0}') in kept
-    ranks = {row[1:3]: row for row in small_run.rows(spark, "ranks")}
-    assert ranks["a", 104][3] is None
+    ranks = {(row[1], row[3]): row for row in small_run.rows(spark, "ranks")}
+    assert ranks["a", 104][4] is None
     assert "NaN" in ranks["a", 104][-1]
     assert ranks["a", 107][-1] == "its score vector is NULL"
     estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
@@ -182,12 +187,75 @@ def test_a_score_file_that_is_not_whole(small_run: Any, spark: SparkSession, fir
     path = small_run.write()
     file = small_run.folder / "in" / "scores" / "a" / "part-0.parquet"
     file.write_bytes(file.read_bytes()[first:last])
-    with (
-        pytest.raises(DataError, match=r"part-0.parquet cannot be read|scores of a: .*cannot be read"),
-        told_plainly(),
-        job.checked(spark, load(path)),
-    ):
+    config = load(path)
+    ranked = job.already_ranked(spark, config, Lake(spark, config.lake))
+    told = pytest.raises(DataError, match=r"part-0.parquet cannot be read|scores of a: .*cannot be read")
+    with told, told_plainly(), job.checked(spark, config, ranked):
         pass
+
+
+def page_overwritten(file: Path, column: str) -> None:
+    """Spoils the first page of a column; footer and other columns stay whole."""
+    footer = pq.read_metadata(file)
+    chunk = footer.row_group(0).column(footer.schema.to_arrow_schema().names.index(column))
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    data = bytearray(file.read_bytes())
+    data[start : start + 24] = b"\xff" * 24
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("layout", ["dense", "long"])
+@pytest.mark.parametrize("what", ["vanished", "corrupt"])
+def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSession, layout: str, what: str) -> None:
+    if layout == "long":
+        small_run.config["scores"][0] = {"model": "a"} | long_files(small_run.folder / "long", rows(small_run, np.arange(1200)), 1, 500)
+    config = load(small_run.write())
+    file = small_run.folder / ("long/part-0.parquet" if layout == "long" else "in/scores/a/part-0.parquet")
+    told = pytest.raises(DataError, match=r"part-0.parquet cannot be read .*Is it whole, and still there")
+    with told, told_plainly(), job.checked(spark, config, job.already_ranked(spark, config, Lake(spark, config.lake))) as inputs:
+        settings = Ranking(inputs.n_items, 10, (str(small_run.folder / "in/catalogue/part-0.parquet"),), "error")
+        made = plans(spark, inputs.scored, inputs.labels, settings)
+        if what == "vanished":
+            file.unlink()
+        else:
+            page_overwritten(file, "score" if layout == "long" else "scores")
+        lake = Lake(spark, config.lake)
+        try:
+            job.write_ranks(lake, "small", inputs.id_type, made, {"a": "x", "b": "y"}, ())
+        finally:
+            assert not list(Path(config.lake).glob("ranks/run_id=small/*"))  # what other tasks had written is gone
+            assert lake.read(RANKS, "small").isEmpty()
+
+
+def test_long_rows_that_cannot_be_ranked(small_run: Any, spark: SparkSession) -> None:
+    def spoilt(order: np.ndarray) -> pa.Table:
+        table = rows(small_run, order).to_pydict()
+        found = list(zip(table["user_id"], table["item_id"], table["score"], strict=True))
+        again = next(row for row in found if row[0] == 101)
+        found = [row for row in found if row[:2] != (104, 1000)]  # misses an item
+        found = [(u, 7 if (u, i) == (102, 1003) else i, float("nan") if (u, i) == (103, 1006) else s) for u, i, s in found]
+        found.insert(found.index(again), again)  # an item twice, in the place of the first
+        columns = list(zip(*found, strict=True))
+        return pa.table({"user_id": columns[0], "item_id": columns[1], "score": pa.array(columns[2], pa.float32())})
+
+    order = np.random.default_rng(1).permutation(1200)
+    small_run.config["scores"] = [
+        {"model": name} | long_files(small_run.folder / name, spoilt(chosen), 3, 200)
+        for name, chosen in (("together", np.arange(1200)), ("apart", order))
+    ]
+    small_run.config["on_bad_rows"] = "quarantine"
+    found = {(row["model"], row["user_id"]): row for row in small_run.ranks(spark)}
+    told = {
+        101: "1 of its 31 scores are of items that it scored before",
+        102: "1 of its 30 scores are of items that are not in the catalogue",
+        103: "1 of its 30 scores are NaN or NULL",
+        104: "it has 29 scores for a catalogue of 30 items",
+    }
+    for model in ("together", "apart"):
+        for user in small_run.users:
+            row = found[model, user]
+            assert (row["problem"] or "").startswith(told.get(user, "")), (model, user, row["problem"])
+            assert (row["problem"] is None) == (row["top"] is not None) == (user not in told)
 
 
 def test_an_input_that_was_mended_is_read_anew_in_the_same_session(small_run: Any, spark: SparkSession) -> None:

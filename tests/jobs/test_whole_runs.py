@@ -1,13 +1,19 @@
 """Whole runs on real files: right numbers, the same tables on any partitioning and twice, any kind of input and id."""
 
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from eval_engine import full_recall, full_recall_micro, rank_facts, traditional_recall, ure_recall, ure_recall_micro
+from eval_engine.lake import Lake
+from jobs import rank
+from jobs.cli import load
 
 ANSWERS = {
     "full_macro": full_recall,
@@ -109,3 +115,33 @@ def test_csv_numbers_are_numbers_and_only_then(small_run: Any, spark: SparkSessi
         found = read_input(spark, "exposures", str(path), None, {}, wanted)
         assert tuple(kind for _, kind in found.dtypes) == (*kinds, "double")
         assert str(found.first()["user_id"]) == line.split(",")[0]
+
+
+def test_only_what_changed_is_ranked_again(small_run: Any, spark: SparkSession) -> None:
+    config = load(small_run.write())
+    lake = Lake(spark, config.lake)
+    rank.run(spark, config, Console(quiet=True))
+    first = {row[1]: row[2] for row in small_run.rows(spark, "ranks")}
+    assert rank.already_ranked(spark, config, lake) == rank.Ranked(("a", "b"), (), {})
+    said = Console(record=True, file=StringIO())
+    rank.run(spark, config, said)
+    assert "a, b already ranked from the same inputs" in said.export_text()
+
+    small_run.scores["b"] = -small_run.scores["b"]
+    pq.write_table(small_run.vectors("b"), small_run.folder / "in" / "scores" / "b" / "part-0.parquet")
+    assert rank.already_ranked(spark, config, lake).models == ("a",)
+    said = Console(record=True, file=StringIO())
+    rank.run(spark, config, said)
+    assert "Ranking b " in said.export_text()
+    rows = small_run.rows(spark, "ranks")
+    second = {row[1]: row[2] for row in rows}
+    assert second["a"] == first["a"]
+    assert second["b"] != first["b"]
+    assert len(rows) == 80
+    want = rank_facts(small_run.scores["b"], list(small_run.exposed), excluded=list(small_run.logged))
+    assert sum(sum(row[6].above) for row in rows if row[1] == "b") == want.above.sum()
+
+    shorter = config.model_copy(update={"scores": config.scores[:1]})
+    rank.run(spark, shorter, Console(quiet=True))
+    assert {row[1] for row in small_run.rows(spark, "ranks")} == {"a"}  # a model that is no longer asked for is gone
+    assert rank.already_ranked(spark, config.model_copy(update={"top": 10}), lake).models == ()  # other settings: all anew
