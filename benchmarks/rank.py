@@ -141,7 +141,7 @@ CASES: dict[str, Callable[[float], None]] = {
     "dense-kernel": dense_kernel,
     "dense": dense_engine,
     "long": long_engine,
-    "replay": partial(in_own_process, "replay"),
+    "replay": partial(in_own_process, "against_replay"),
     "fused": fused,
     "worker-memory": partial(in_own_process, "worker_memory"),
 }

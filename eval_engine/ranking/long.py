@@ -17,7 +17,7 @@ from eval_engine.ranking.long_worker import index_rows, rank_gathered
 from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.splits import Split, plan_splits
 
-ROW_BYTES = 16  # a user, an item and a score take more or less in a file, but about that in memory: a task gets 8 M rows
+ROW_BYTES = 64  # what a user, an item and a score take while they are ranked: a task gets 8 M rows, and stays under 1 GB
 INDEX = "model STRING, user_id {id}, file INT, task INT, first_row BIGINT, last_row BIGINT, n_rows BIGINT"
 
 

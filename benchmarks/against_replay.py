@@ -1,6 +1,6 @@
 """recall@10 of 8 M (user, item, score) rows, from files to value: the engine against RePlay's Recall on Spark.
 
-    python -m benchmarks.replay            # --scale 0.1 for a quick look; benchmarks/rank.py runs it with its other cases
+    python -m benchmarks.against_replay            # --scale 0.1 for a quick look; benchmarks/rank.py runs it with its other cases
 
 Both start from the same Parquet files, in a warm session on two cores, best of three, and must come to the same recall. RePlay runs in an
 environment of its own (scripts/bench_setup.sh), in which it finds the PySpark it was made for.
@@ -8,6 +8,7 @@ environment of its own (scripts/bench_setup.sh), in which it finds the PySpark i
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from benchmarks.engine import LONG
 from benchmarks.long_files import item_ids, write_labels, write_sorted
 from benchmarks.measure import best, say
 from eval_engine.evaluation import Question, estimates, statistics
+from eval_engine.java import java_home
 from eval_engine.labels import user_labels
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
@@ -48,19 +50,21 @@ def recall_at_10(spark: SparkSession, folder: Path) -> float:
 
 
 def main(scale: float) -> None:
-    spark = spark_session("bench-replay")
     n_users = max(400, int(8000 * scale))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sorted(folder / "scores", n_users, ITEMS, 8)
         positions = label_positions(0, n_users, ITEMS)
-        spark.conf.set(*rows_per_batch(positions.shape[1]))
         pq.write_table(pa.table({"item_id": item_ids(np.arange(ITEMS)), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue.parquet")
         labels = write_labels(folder / "labels.parquet", positions)
         pairs = pq.read_table(labels)
         pq.write_table(pairs.append_column("value", pa.array(np.ones(pairs.num_rows))), folder / "truth.parquet")
         call = [str(HERE.parent / ".venv-replay/bin/python"), str(HERE / "replay_recall.py"), str(folder / "scores"), labels, "--k", str(TOP)]
-        theirs = json.loads(subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        environment = os.environ | {"JAVA_HOME": java_home()}
+        environment.pop("PYSPARK_PYTHON", None)  # its workers run in its own environment
+        theirs = json.loads(subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout)
+        spark = spark_session("bench-replay")
+        spark.conf.set(*rows_per_batch(positions.shape[1]))
         spark.conf.set("spark.sql.adaptive.enabled", "false")  # as the jobs set it
         ours = recall_at_10(spark, folder)
         assert abs(ours - theirs["recall"][str(TOP)]) < 1e-9, f"recall differs: {ours} and {theirs['recall']}"
