@@ -27,12 +27,12 @@ class Plan(NamedTuple):
 def scored_users(tables: list[tuple[DataFrame, Source]]) -> DataFrame:
     """model, user_id, input, file, row_index of every row of every score table; reads no score."""
     parts = []
-    for number, (df, source) in enumerate(tables):
+    for df, source in tables:
         parts.append(
             df.select(
                 (F.lit(source.model) if source.model else F.col("model")).alias("model"),
                 user_id(df, source).alias("user_id"),
-                F.lit(number).alias("input"),
+                F.lit(source.number).alias("input"),
                 F.col("_metadata.file_path").alias("file"),
                 F.col("_metadata.row_index").alias("row_index"),
             )

@@ -50,7 +50,9 @@ def read_blocks(file: str, column: str, dtype: str, n_items: int, first_row: int
 
 def unreadable(file: str, error: Exception) -> DataError:
     """The error of a score file that is gone or broken."""
-    return DataError(f"scores: {file} cannot be read ({str(error)[:200]}). Is it whole, and still there? Write the score table again.")
+    return DataError(
+        f"scores: {file} cannot be read ({' '.join(str(error).split())[:200]}). Is it whole, and still there? Write the score table again."
+    )
 
 
 def vectors(column: pa.Array, dtype: str, n_items: int) -> tuple[Floats, dict[int, str]]:

@@ -128,7 +128,7 @@ def _merged(batch: pa.RecordBatch, source: Source, ranking: Ranking, whole: int)
     sums = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COUNTS}
     # Rows as many as items, but not each item once: some item is there twice, in different parts.
     again = (sums["n_rows"] == ranking.n_items) & (sums["outside"] == 0) & (sums["checksum"] != whole)
-    twice = sums["twice"] + again + _copies(top[0])
+    twice = np.maximum.reduce([sums["twice"], again.astype(np.int64), _copies(top[0])])  # three ways to see the same: at least so many
     facts = ListFacts(
         unpack(batch.column("scores"), np.float64)[1], above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
     )

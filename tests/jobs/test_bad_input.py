@@ -204,8 +204,7 @@ def page_overwritten(file: Path, column: str) -> None:
     file.write_bytes(bytes(data))
 
 
-@pytest.mark.parametrize("layout", ["dense", "long"])
-@pytest.mark.parametrize("what", ["vanished", "corrupt"])
+@pytest.mark.parametrize(("layout", "what"), [("dense", "vanished"), ("long", "corrupt")])
 def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSession, layout: str, what: str) -> None:
     if layout == "long":
         small_run.config["scores"][0] = {"model": "a"} | long_files(small_run.folder / "long", rows(small_run, np.arange(1200)), 1, 500)

@@ -94,7 +94,7 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
     assert [row[1:] for row in other.rows(spark, "estimates")] == [row[1:] for row in finished_run.rows(spark, "estimates")]
     (first, *_) = other.rows(spark, "ranks")
     assert first[3] == "u0000100"
-    assert set(first[4]["items"]) < {f"i{x:07d}" for x in other.items}
+    assert set(first[6]["items"]) < {f"i{x:07d}" for x in other.items}
     assert {row[1]: row[7] for row in other.rows(spark, "runs")}["rank"]["truth"].endswith("(delta version 0)")
 
 

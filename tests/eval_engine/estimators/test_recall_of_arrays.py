@@ -23,7 +23,7 @@ def test_values():
     assert full_recall_micro(facts, 1, positive).value == pytest.approx(1 / 3)
     assert traditional_recall(facts, 1, positive).value == pytest.approx((0.5 + 0) / 2)
     assert traditional_recall(facts, 2, positive).value == 1
-    assert ure_recall(facts, 1, positive)[4:] == (2, 1)
+    assert ure_recall(facts, 1, positive)[4:] == (2, 1, 0)
 
 
 def test_every_value_above_zero_is_positive_by_default():
