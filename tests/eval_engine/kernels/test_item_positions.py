@@ -1,7 +1,7 @@
 """Lookups of item ids against a dict."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_engine.kernels.item_positions import catalogue_of, positions_of
@@ -10,6 +10,7 @@ IDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 40)
 
 
 @given(st.lists(IDS, unique=True, max_size=60), st.lists(IDS, max_size=80))
+@settings(deadline=None)  # the first call may compile
 def test_matches_a_dict(ids, others):
     place = {item: n for n, item in enumerate(ids)}
     asked = [*others, *ids[::-1]]
