@@ -22,10 +22,12 @@ def content_of(spark: SparkSession, where: Input) -> str:
     kind = where.format or input_format(where.path)
     if kind in ("delta", "table"):
         name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
-        detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
-        version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
-        if detail and version:
-            return f"{detail['id']} version {version['version']}"
+        try:
+            detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
+            version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
+            return f"{detail['id']} version {version['version']}" if detail and version else "nothing"
+        except AnalysisException:  # not there, or a catalog's table that is not Delta
+            return _files_of(spark, where.path) if kind == "table" else "nothing"
     try:
         system, path = located(full_path(where.path))
         found = system.get_file_info(path)
@@ -38,6 +40,14 @@ def content_of(spark: SparkSession, where: Input) -> str:
         except AnalysisException:  # not there: who reads it says so
             return "nothing"
         return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in files_there))
+
+
+def _files_of(spark: SparkSession, table: str) -> str:
+    """The files of a catalog's table; Spark gives each file it writes a name of its own."""
+    try:
+        return digest(sorted(spark.table(table).inputFiles()))
+    except AnalysisException:
+        return "nothing"
 
 
 def digest(*parts: object) -> str:

@@ -3,7 +3,8 @@
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
 Reads scores, exposures, feedback, catalogue and, where there is one, the truth. Writes catalogue, ranks, quality, quarantine (replaces this
-run_id only: safe to retry). Scores are read once; evaluating needs only what is written here.
+run_id only: safe to retry). Scores are read once (twice where a
+user's rows are spread over files); evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -41,7 +42,7 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
     kind = where.format or input_format(where.path)
     table = _declared(spark, number, name, where, kind)
     files = tuple(table.df.inputFiles()) if kind != "csv" else ()
-    reason = "CSV is text" if kind == "csv" else _not_direct(spark, table, files, where, kind)
+    reason = "CSV is text" if kind == "csv" else _not_direct(table, files, kind)
     if reason is None:
         return table._replace(files=files, path_taken="files read by the workers")
     if staging is None:
@@ -115,11 +116,14 @@ def _properties(spark: SparkSession, where: Scores, kind: str) -> dict[str, str]
     if kind not in ("delta", "table"):
         return {}
     name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
-    detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
+    try:
+        detail = spark.sql(f"DESCRIBE DETAIL {name}").first()
+    except AnalysisException:  # a catalog's table that is not Delta
+        return {}
     return dict(detail["properties"] or {}) if detail else {}
 
 
-def _not_direct(spark: SparkSession, table: ScoreTable, files: tuple[str, ...], where: Scores, kind: str) -> str | None:
+def _not_direct(table: ScoreTable, files: tuple[str, ...], kind: str) -> str | None:
     """Why workers cannot read the files themselves; None if they can."""
     if not files:
         return None
@@ -135,8 +139,8 @@ def _not_direct(spark: SparkSession, table: ScoreTable, files: tuple[str, ...], 
     read = [source.score] if source.item is None else [source.user, source.item, source.score, *([] if source.model else ["model"])]
     if missing := [column for column in read if column not in columns]:
         return f"its files have no column {missing[0]!r} of that name (column mapping or a partition column)"
-    if source.item is not None and kind in ("delta", "table") and _properties(spark, where, kind).get("delta.enableDeletionVectors") == "true":
-        return "it may have deletion vectors" if _deleted(table.df, files) else None
+    if source.item is not None and kind in ("delta", "table") and _deleted(table.df, files):  # whatever its properties say of new ones
+        return "it has deletion vectors"
     return None
 
 

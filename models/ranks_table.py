@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, TableFeatures
 from deltalake.exceptions import DeltaError
 
+from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import DataError, LakeError
 from eval_engine.tables import RANKS, Table
 
@@ -22,7 +23,7 @@ FEATURES = [TableFeatures.AppendOnly, TableFeatures.Invariants, TableFeatures.Ch
 def make_ranks_table(uri: str, id_type: pa.DataType) -> None:
     """The table, if it is not there yet; an error if one is there that these rows do not fit."""
     schema = arrow_schema(RANKS, "BIGINT" if pa.types.is_integer(id_type) else "STRING")
-    place = _for_delta_rs(uri)
+    place = delta_uri(uri)
     try:
         if not DeltaTable.is_deltatable(place):
             _create(place, schema)
@@ -44,7 +45,7 @@ def make_ranks_table(uri: str, id_type: pa.DataType) -> None:
 
 def ranked_from(uri: str, run_id: str, model: str) -> set[str]:
     """The fingerprints of what the model's rows in the table were made from; empty: there are none."""
-    found = DeltaTable(_for_delta_rs(uri)).partitions(file_pruning_predicate=[("run_id", "=", run_id), ("model", "=", model)])
+    found = DeltaTable(delta_uri(uri)).partitions(file_pruning_predicate=[("run_id", "=", run_id), ("model", "=", model)])
     return {partition["inputs"] for partition in found}
 
 
@@ -89,8 +90,3 @@ def _split(text: str) -> Iterator[str]:
             yield text[start:at].strip()
             start = at + 1
     yield text[start:].strip()
-
-
-def _for_delta_rs(uri: str) -> str:
-    """The URI as delta-rs spells it."""
-    return re.sub(r"^s3[an]://", "s3://", uri)

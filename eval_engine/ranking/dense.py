@@ -6,10 +6,11 @@ users of the row groups it reads itself. Scores are read once and never shuffled
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from eval_engine.errors import DataError
 from eval_engine.judged_labels import SOURCES
 from eval_engine.ranking.dense_worker import Files, rank_vectors
 from eval_engine.ranking.part_files import Worker
@@ -51,8 +52,15 @@ def user_id(df: DataFrame, source: Source) -> Column:
 
 def scored_files(users: DataFrame) -> tuple[list[tuple[str, int]], dict[str, int]]:
     """(file, input) of each file that holds live rows, and the input of each model; what comes to the driver grows with neither users nor items."""
-    rows = users.groupBy("file", "input", "model").agg(F.count(F.lit(1))).collect()
-    return sorted({(r["file"], r["input"]) for r in rows}), {r["model"]: r["input"] for r in rows if r["model"] is not None}
+    rows = users.groupBy("file", "input", "model").count().collect()
+    return sorted({(r["file"], r["input"]) for r in rows}), models_of(rows)
+
+
+def models_of(rows: list[Row]) -> dict[str, int]:
+    """The input of each model, of rows with model, input and count."""
+    if nobody := sum(row["count"] for row in rows if row["model"] is None):
+        raise DataError(f"scores: {nobody:,} rows or users have model=NULL. A score row needs its model: fix the job that writes the scores.")
+    return {row["model"]: row["input"] for row in rows}
 
 
 def dense_plan(spark: SparkSession, users: DataFrame, labels: DataFrame, files: Files, ranking: Ranking) -> Plan:

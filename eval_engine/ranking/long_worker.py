@@ -66,14 +66,6 @@ def models_of(batch: pa.RecordBatch, source: Source) -> Iterator[tuple[str | Non
         yield model, None if (codes == code).all() else np.flatnonzero(codes == code)
 
 
-class Span(NamedTuple):
-    """Rows first..end of a file."""
-
-    file: int
-    first: int
-    end: int
-
-
 def rank_gathered(ranking: Ranking, files: Files) -> Worker:
     """In: a row per user, sorted by file and first_row: file, first_row, last_row, labels. Out: its row of the ranks table."""
 

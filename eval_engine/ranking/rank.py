@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from eval_engine.ranking.dense import Plan, dense_plan, scored_files, scored_users
+from eval_engine.ranking.dense import Plan, dense_plan, models_of, scored_files, scored_users
 from eval_engine.ranking.dense_worker import Files
 from eval_engine.ranking.long import Index, gathered_plan, long_index
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
@@ -56,7 +56,7 @@ def scored(spark: SparkSession, tables: list[Table], id_type: str) -> Scored:
     if long:
         index = long_index(spark, tuple(long), id_type)
         told = index.users.groupBy("model", "input", "gathered").count().collect()
-        models |= {row["model"]: row["input"] for row in told if row["model"] is not None}
+        models |= models_of(told)
         kinds = {row["gathered"] for row in told}
     found_users = [
         df.select("model", "user_id") for df in ((vectors if vector_files else None), (index.users if index and kinds else None)) if df is not None

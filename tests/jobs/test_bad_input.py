@@ -94,6 +94,13 @@ BAD = {
         lambda run: run.tables.update({"scores/a": pa.concat_tables([run.tables["scores/a"], run.tables["scores/a"].slice(2, 1)])}),
         "scores: 1 user breaks the rule duplicate_key .first: user_id=102",
     ),
+    "model missing": (
+        lambda run: (
+            run.tables.update({"scores/a": run.tables["scores/a"].append_column("model", pa.array(["a"] * 39 + [None]))}),
+            run.config["scores"][0].pop("model"),
+        ),
+        "scores: 1 rows or users have model=NULL",
+    ),
     "labels without scores": (
         lambda run: run.tables.update({"scores/b": run.tables["scores/b"].slice(1)}),
         "scores: 1 user breaks the rule not_scored .first: user_id=100, model=b",
