@@ -1,5 +1,6 @@
 """The ranking stage on a warm session, from score files to ranks in Delta, as the rank job runs it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from eval_engine.labels import user_labels
+from eval_engine.inputs import read_table
 from eval_engine.lake import Lake
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.session import few_scan_tasks, planned_once, rows_per_batch
+from eval_engine.session import batches_by_bytes, planned_once
 from eval_engine.tables import RANKS
 from jobs.rank import write_ranks
 
@@ -22,7 +23,7 @@ LONG = Source(0, "scores", "m", "user_id", "item_id", "score")
 
 
 class Engine:
-    """One score table, and labels that are gathered already: checking the inputs is another stage."""
+    """One score table and its labels."""
 
     def __init__(
         self, spark: SparkSession, folder: Path, scores: Path, source: Source, item_id: npt.NDArray[Any], positions: npt.NDArray[Any]
@@ -33,22 +34,21 @@ class Engine:
         pq.write_table(pa.table({"item_id": item_id, "position": np.arange(len(item_id), dtype=np.int32)}), catalogue)
         users = np.repeat(np.arange(len(positions)), positions.shape[1])
         pq.write_table(pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures)
-        spark.conf.set(*rows_per_batch(positions.shape[1]))
-        self.labels = user_labels({"random": spark.read.parquet(exposures)}, spark.read.parquet(catalogue), "all_items").persist()
-        self.labels.count()
+        self.exposures = exposures
         self.settings = Ranking(len(item_id), 101, (catalogue,), "error")
 
     def run(self) -> None:
-        """Plan, rank, write ranks and top lists."""
-        df = self.spark.read.parquet(self.scores)
-        files = tuple(df.inputFiles()) if self.source.item else ()
-        with planned_once(self.spark), few_scan_tasks(self.spark):
-            scored = ranking.scored(self.spark, [ranking.Table(df, self.source, files)], "BIGINT")
+        """Labels and scores from their files to ranks and top lists in Delta."""
+        files = tuple(read_table(self.spark, "scores", self.scores).inputFiles())
+        labels = read_table(self.spark, "exposures", self.exposures)
+        pairs = ranking.Pairs(labels, tuple(labels.inputFiles()), {name: name for name in labels.columns}, os.path.getsize(self.exposures))
+        asked = ranking.Asked((ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT")
+        with planned_once(self.spark), batches_by_bytes(self.spark):
+            found = ranking.assembled(self.spark, asked, self.settings)
             try:
-                write_ranks(self.lake, "bench", "BIGINT", ranking.plans(self.spark, scored, self.labels, self.settings), {"m": "bench"}, ())
+                write_ranks(self.lake, "bench", "BIGINT", ranking.plans(found), {"m": "bench"}, ())
             finally:
-                if scored.rows:
-                    scored.rows.rows.unpersist()
+                found.rows.unpersist()
 
     def warm_up(self) -> None:
         """Three runs: Java compiles what it will run."""
@@ -63,6 +63,3 @@ class Engine:
     def top(self) -> pa.Table:
         """user_id and the scores of each user's top list."""
         return self.lake.read(RANKS, "bench").selectExpr("user_id", "top.scores AS top").toArrow()
-
-    def close(self) -> None:
-        self.labels.unpersist()

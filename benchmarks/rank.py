@@ -70,7 +70,6 @@ def dense_engine(scale: float) -> None:
             engine.warm_up()
             assert engine.total() == answer, "engine and bare processes disagree"
             times[size] = {"engine": best(engine.run)} | {way: best(work) for way, work in bare.items()}
-            engine.close()
             shutil.rmtree(folder / "scores")
     scores = {size: n_users * ITEMS / 1e6 for size, n_users in sizes.items()}
     slope = {side: (scores["4n"] - scores["n"]) / (times["4n"][side] - times["n"][side]) for side in times["n"]}
@@ -107,8 +106,6 @@ def long_engine(scale: float) -> None:
                 assert (spread.total(), lists_checksum(spread.top())) == (engine.total(), checksum), "sorted and spread rows disagree"
                 times[size]["spread"] = best(spread.run)
                 times[size]["spread_window"] = best(lambda: window(spark, str(folder / "spread"), labels, TOP + 1))  # noqa: B023
-                spread.close()
-            engine.close()
     rows = n_users * ITEMS / 1e6
     whole, part = times["4n"], times["n"]
     say("long-vs-window", rows / whole["engine"], rows / whole["window"], "M rows/s", seconds=round(whole["engine"], 2))

@@ -48,7 +48,6 @@ def main(scale: float) -> None:
             )
             engine.run()
             peaks[layout] = _peak(spark)
-            engine.close()
         spark.stop()
     say("worker-memory", CLAIM_MB, max(peaks.values()), "MB", items=n_items, peak_mb={layout: round(mb) for layout, mb in peaks.items()})
 

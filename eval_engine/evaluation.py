@@ -28,10 +28,6 @@ SUMS = ("a", "b", "aa", "ab", "bb")
 SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, " + ", ".join(
     f"{name} DECIMAL(38, 12)" for name in SUMS
 )
-ESTIMATE_SCHEMA = (
-    "model STRING, estimator STRING, metric STRING, k INT, value DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, "
-    "n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, estimand STRING"
-)
 
 
 class Question(NamedTuple):
@@ -117,7 +113,7 @@ def rank_facts_of(labels: pa.StructArray, candidates: pa.Array, scored: pa.Array
 
 
 def estimates(rows: Iterable[Row], confidence: float) -> list[tuple[object, ...]]:
-    """The estimates table's rows (ESTIMATE_SCHEMA) of the statistics table's rows."""
+    """The estimates table's rows of the statistics table's rows."""
     words = {estimator.name: estimator.estimand for estimator in ESTIMATORS}
     found: list[tuple[object, ...]] = []
     for row in sorted(rows, key=lambda r: (r["model"], r["estimator"], r["metric"], r["k"])):

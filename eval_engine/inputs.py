@@ -7,11 +7,17 @@ errors that name table and column. Rows, and whether there are any, are judged l
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
 
 from eval_engine.errors import DataError
+from eval_engine.stored_file import full_path, located
 
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
@@ -29,8 +35,6 @@ def input_format(path: str) -> str:
         if (folder / "_delta_log").is_dir():
             return "delta"
         return "csv" if folder.is_dir() and any(folder.glob("*.csv*")) else "parquet"
-    from pyarrow import fs
-
     system, place = fs.FileSystem.from_uri(path)
     return "delta" if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory else "parquet"
 
@@ -43,11 +47,28 @@ def read_table(spark: SparkSession, table: str, path: str, kind: str | None = No
             return spark.table(path)
         if kind == "csv":
             return spark.read.csv(path, header=True, mode="FAILFAST")
-        return spark.read.format(kind).load(path)
+        schema = footer_schema(path) if kind == "parquet" else None
+        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(path)
     except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
         raise DataError(
             f"{table}: {path} cannot be read as {kind}: {_reason(error)} Check its path and format in the config, and that its files are whole."
         ) from None
+
+
+def footer_schema(path: str) -> T.StructType | None:
+    """The columns of a folder of Parquet files as its first file has them; None if Spark must find them out, which takes it a job: folders in folders
+    may be partitions, and there are types that only Spark names."""
+    try:
+        system, place = located(full_path(path))
+        found = system.get_file_info(place)
+        files = [found] if found.is_file else system.get_file_info(fs.FileSelector(place))
+        data = sorted(file.path for file in files if file.is_file and not file.base_name.startswith(("_", ".")))
+        if not data or not all(file.is_file or file.base_name.startswith(("_", ".")) for file in files):
+            return None
+        with system.open_input_file(data[0]) as handle:
+            return T.StructType([T.StructField(f.name, from_arrow_type(f.type)) for f in pq.read_schema(handle)])
+    except (OSError, pa.ArrowException, PySparkException):
+        return None
 
 
 def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:

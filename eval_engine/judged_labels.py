@@ -7,7 +7,7 @@ A list is sorted by catalogue position, so it does not depend on the order in wh
 (packed.py).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
-from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, broken_rule, by_position
+from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, ruled
 from eval_engine.kernels.ragged import users_of
 from eval_engine.packed import pack
 
@@ -34,22 +34,42 @@ REMEDY = {
 }
 
 
-def judge(user_id: pa.Array, gathered: pa.ListArray, unseen: bool) -> pa.RecordBatch:
+class Gathered(NamedTuple):
+    """Labelled pairs of some users, user by user."""
+
+    offsets: npt.NDArray[np.int64]  # user n's pairs are offsets[n] to offsets[n + 1]
+    source: npt.NDArray[np.int8]  # a NUMBER
+    position: npt.NDArray[np.int32]  # -1: not in the catalogue
+    item_id: pa.Array
+    value: pa.Array
+
+
+class Judged(NamedTuple):
+    """What is known of some users, and the pairs that cannot be used."""
+
+    labels: pa.RecordBatch  # user_id, random, truth (positions, values), excluded: a row per user
+    broken: pa.RecordBatch  # user_id, source, rule, item_id, value: a row per pair that breaks a rule
+
+
+class Told(NamedTuple):
+    """How many rows or users break a rule, and one of them as text: the first in alphabetical order, so that it does not depend on partitioning."""
+
+    n_rows: int
+    example: str
+
+
+def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
     """The labels of some users from their gathered pairs."""
-    flat = gathered.flatten()
-    offsets = np.concatenate([[0], np.cumsum(pc.list_value_length(gathered).to_numpy(zero_copy_only=False))]).astype(np.int64)
-    user = users_of(offsets)
-    value, item = flat.field("value"), flat.field("item_id")
+    user = users_of(gathered.offsets)
     pairs = Pairs(
-        offsets,
-        flat.field("source").to_numpy(zero_copy_only=False),
-        flat.field("position").fill_null(-1).to_numpy(zero_copy_only=False),
-        value.fill_null(0.0).to_numpy(zero_copy_only=False),
-        _nulls(item) | _nulls(user_id)[user],
-        _nulls(value),
+        gathered.offsets,
+        gathered.source,
+        gathered.position,
+        gathered.value.fill_null(0.0).to_numpy(zero_copy_only=False),
+        _nulls(gathered.item_id) | _nulls(user_id)[user],
+        _nulls(gathered.value),
     )
-    rule = broken_rule(pairs, unseen)
-    order = by_position(pairs)
+    rule, order = ruled(pairs, unseen)
 
     def by_user(chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The chosen pairs by user and position, and where each user's begin among them."""
@@ -68,13 +88,31 @@ def judge(user_id: pa.Array, gathered: pa.ListArray, unseen: bool) -> pa.RecordB
     first[order[1:]] = (user[order][1:] != user[order][:-1]) | (pairs.position[order][1:] != pairs.position[order][:-1]) | ~logged[order][:-1]
     kept, starts = by_user(logged & first if unseen else np.zeros(user.size, np.bool_))
     columns["excluded"] = pack(pairs.position[kept].astype(np.int32), starts)
-    told = [pa.array(np.array(tuple(NUMBER))[pairs.source], pa.string()), pa.array(np.array(RULES)[rule], pa.string()), item, value]
-    kept, starts = by_user(rule > 0)
-    bad = pa.StructArray.from_arrays(told, ["source", "rule", "item_id", "value"]).take(pa.array(kept))
-    columns["broken"] = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), bad)
-    counts = [pa.array(np.bincount(user[pairs.source == number], minlength=len(user_id)), pa.int32()) for number in NUMBER.values()]
-    columns["n_rows"] = pa.StructArray.from_arrays(counts, list(NUMBER))
-    return pa.RecordBatch.from_pydict(columns)
+    bad, _ = by_user(rule > 0)
+    broken = {
+        "user_id": user_id.take(pa.array(user[bad])),
+        "source": pa.array(np.array(tuple(NUMBER))[pairs.source[bad]], pa.string()),
+        "rule": pa.array(np.array(RULES)[rule[bad]], pa.string()),
+        "item_id": gathered.item_id.take(pa.array(bad)),
+        "value": gathered.value.take(pa.array(bad)),
+    }
+    return Judged(pa.RecordBatch.from_pydict(columns), pa.RecordBatch.from_pydict(broken))
+
+
+def told(broken: pa.RecordBatch) -> dict[tuple[str, str], Told]:
+    """(source, rule): what is told of the pairs that break it."""
+    found: dict[tuple[str, str], Told] = {}
+    for key in pa.table(broken).group_by(["source", "rule"]).aggregate([]).to_pylist():
+        rows = broken.filter(pc.and_(pc.equal(broken.column("source"), key["source"]), pc.equal(broken.column("rule"), key["rule"])))
+        ids = [pc.fill_null(rows.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
+        text = pc.binary_join_element_wise("user_id=", ids[0], ", item_id=", ids[1], "")
+        first = pc.index(text, pc.min(text)).as_py()
+        found[key["source"], key["rule"]] = Told(rows.num_rows, f"{text[first].as_py()}, value={_shown(rows.column('value')[first].as_py())}")
+    return found
+
+
+def _shown(value: float | None) -> str:
+    return "NULL" if value is None else "NaN" if value != value else str(value)
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -108,9 +108,14 @@ def _set(spark: SparkSession, key: str, value: str) -> Iterator[None]:
         spark.conf.set(key, before)
 
 
-def rows_per_batch(n_labels: int) -> tuple[str, str]:
-    """The setting that keeps batches of rows with up to n_labels labels each near 64 MB on their way to Python."""
-    return "spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, min(10_000, 2**26 // (40 * max(1, n_labels)))))
+@contextmanager
+def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
+    """Rows inside go to Python in batches of bounded bytes, whether they are a few numbers or a few megabytes each."""
+    with (
+        _set(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", "100000"),
+        _set(spark, "spark.sql.execution.arrow.maxBytesPerBatch", str(32 * 2**20)),
+    ):
+        yield
 
 
 def _quarter_of_memory_gb() -> int:

@@ -1,13 +1,22 @@
 """A stored file as Arrow opens it, in a Python worker as on the driver; and whether Arrow can open it at all."""
 
+import os
 import re
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
+READ_BYTES = 1 << 20
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/")
+
+
+def full_path(path: str) -> str:
+    """The path as SQL takes it in delta.`path`: a URI as it is, a local path from the root."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
 def located(uri: str) -> tuple[fs.FileSystem, str]:
@@ -24,6 +33,31 @@ def open_file(uri: str) -> Any:
     """The file, for reading."""
     system, path = located(uri)
     return system.open_input_file(path)
+
+
+def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int | None, batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row, or all from first_row on; text comes as dictionaries.
+
+    A local file is read by the megabyte, as it is decoded: memory for whole column chunks, which Arrow takes otherwise, costs more to get than to fill. From
+    elsewhere a row group comes in few large reads.
+    """
+    system, path = located(uri)
+    local = isinstance(system, fs.LocalFileSystem)
+    with system.open_input_file(path) as handle:
+        schema = pq.read_schema(handle)
+        text = [name for name in columns if pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)]
+        parquet = pq.ParquetFile(handle, read_dictionary=text, pre_buffer=not local, buffer_size=READ_BYTES if local else 0)
+        starts = [0]
+        for group in range(parquet.num_row_groups):
+            starts.append(starts[-1] + parquet.metadata.row_group(group).num_rows)
+        for group in range(parquet.num_row_groups):
+            if starts[group + 1] > first_row and (end_row is None or starts[group] < end_row):
+                row = starts[group]
+                for batch in parquet.iter_batches(batch_rows, [group], columns, use_threads=False):
+                    n_rows = batch.num_rows
+                    yield row, batch
+                    del batch  # a batch that is done with is freed before the next is read: its memory is still in the cache
+                    row += n_rows
 
 
 def unreachable(uri: str) -> str | None:

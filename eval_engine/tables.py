@@ -5,6 +5,7 @@ run_id at least, so that runs replace their own rows and never meet. Rules use n
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 LABELS = "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>>"
@@ -28,10 +29,22 @@ class Table(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
-        flat = self.ddl
-        while "<" in flat or "(" in flat:
-            flat = re.sub(r"<[^<>]*>|\([^()]*\)", "", flat)
-        return tuple(column.split()[0] for column in flat.split(","))
+        return tuple(column.split()[0] for column in split(self.ddl))
+
+
+def split(text: str) -> Iterator[str]:
+    """The parts between commas that stand in no brackets.
+
+    >>> list(split("a INT, b MAP<STRING, STRING>, c DECIMAL(38, 12)"))
+    ['a INT', 'b MAP<STRING, STRING>', 'c DECIMAL(38, 12)']
+    """
+    depth, start = 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and not depth:
+            yield text[start:at].strip()
+            start = at + 1
+    yield text[start:].strip()
 
 
 def _ranked(source: str) -> tuple[str, ...]:

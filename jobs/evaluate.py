@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import ESTIMATE_SCHEMA, Question, estimates, ranked_by_all, statistics
+from eval_engine.evaluation import Question, estimates, ranked_by_all, statistics
 from eval_engine.lake import Lake
-from eval_engine.session import planned_once, rows_per_batch
-from eval_engine.tables import CATALOGUE, ESTIMATES, QUALITY, RANKS, STATISTICS
+from eval_engine.session import batches_by_bytes, planned_once
+from eval_engine.tables import ESTIMATES, QUALITY, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
@@ -24,15 +24,14 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     lake = Lake(spark, config.lake)
     asked = config.evaluate
     question = Question(asked.metrics, asked.traditional, config.positive, asked.ties, ("random", "truth") if config.inputs.truth else ("random",))
-    with stage(lake, config, "evaluate", {}), planned_once(spark), spark_progress(spark, console, "Evaluating"):
+    with stage(lake, config, "evaluate", {}), planned_once(spark), batches_by_bytes(spark), spark_progress(spark, console, "Evaluating"):
         run_id = {"run_id": config.run_id}
-        spark.conf.set(*rows_per_batch(max(1, lake.read(CATALOGUE, config.run_id).count())))
-        gaps = not lake.read(QUALITY, config.run_id).where("rule = 'not_scored'").isEmpty()
-        lake.replace(STATISTICS, statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question), run_id)
-        found = estimates(lake.read(STATISTICS, config.run_id).collect(), asked.confidence)
-        if not found:
+        gaps = any(row["rule"] == "not_scored" for row in lake.rows(QUALITY, run_id))
+        sums = sorted(statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question).collect(), key=lambda row: row[:4])
+        if not sums:
             raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
-        lake.replace(ESTIMATES, spark.createDataFrame(found, ESTIMATE_SCHEMA), run_id)
+        lake.put(STATISTICS, sums, run_id)
+        lake.put(ESTIMATES, estimates(sums, asked.confidence), run_id)
 
 
 if __name__ == "__main__":

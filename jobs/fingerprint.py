@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
+from eval_engine.delta_table import delta_version
 from eval_engine.inputs import input_format
-from eval_engine.lake import full_path
-from eval_engine.stored_file import located
+from eval_engine.stored_file import full_path, located
 
 REVISION = 1  # raise it when a change of the engine changes ranks: what was ranked before is then ranked again
 
@@ -20,6 +20,8 @@ REVISION = 1  # raise it when a change of the engine changes ranks: what was ran
 def content_of(spark: SparkSession, where: Input) -> str:
     """The table's content."""
     kind = where.format or input_format(where.path)
+    if kind == "delta" and (version := delta_version(where.path)):
+        return f"{version[0]} version {version[1]}"
     if kind in ("delta", "table"):
         name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
         try:

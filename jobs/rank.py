@@ -3,13 +3,11 @@
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
 Reads scores, exposures, feedback, catalogue and, where there is one, the truth. Writes catalogue, ranks, quality, quarantine (replaces this
-run_id only: safe to retry). Scores are read once (twice where a
-user's rows are spread over files); evaluating needs only what is written here.
+run_id only: safe to retry). Scores are read once (twice where a user's rows are spread over files); evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import reduce
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -17,21 +15,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from eval_engine import labels as user_labels
-from eval_engine.catalogue import n_items
+from eval_engine.catalogue import check_catalogue
 from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
+from eval_engine.direct_files import deleted_rows, not_direct, stored_bytes
 from eval_engine.errors import DataError
-from eval_engine.inputs import empty, read_input, same_id_types
+from eval_engine.inputs import empty, input_format, read_input, same_id_types
 from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
-from eval_engine.ranking.dense import Plan, user_id
+from eval_engine.ranking.facts import Facts
 from eval_engine.ranking.part_files import Part, Target, sweep
+from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Ranking
+from eval_engine.ranking.spread import Plan, labels_schema, rows_of_parcels
 from eval_engine.ranking.thresholds import thresholds_sql
-from eval_engine.session import few_scan_tasks, planned_once, rows_per_batch
+from eval_engine.session import batches_by_bytes, few_scan_tasks, planned_once
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
 from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
@@ -55,12 +55,10 @@ class Ranked(NamedTuple):
 class Checked(NamedTuple):
     """Inputs that can be ranked, and what was found wrong with them on the way."""
 
-    catalogue: DataFrame
-    labels: DataFrame  # one row per user
-    scored: ranking.Scored
+    catalogue: WrittenFile | None  # not in the lake's table yet; None: it is
+    found: ranking.Assembled
     tables: list[ScoreTable]
-    n_items: int
-    id_type: str
+    models: dict[str, int]  # to be ranked, and the number of the score table that has it
     quality: Quality
 
 
@@ -69,35 +67,35 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     lake = Lake(spark, config.lake)
     run_id = {"run_id": config.run_id}
     done_before = stage_status(lake, config.run_id, "rank") == "done"
-    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), ExitStack() as until_done:
+    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), batches_by_bytes(spark), ExitStack() as until_done:
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
             return
         with spark_progress(spark, console, "Checking the inputs"):
-            inputs = until_done.enter_context(checked(spark, config, ranked))
+            inputs = until_done.enter_context(checked(spark, config, lake, ranked))
         for table in inputs.tables:
             console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
-        lake.replace(CATALOGUE, inputs.catalogue.coalesce(1), run_id)
-        written = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
-        settings = Ranking(inputs.n_items, config.top + 1, tuple(row["file"] for row in written), config.on_bad_rows)
-        if config.fused_models():
-            fused = lake.read(RANKS, config.run_id).where(F.col("model").isin(*config.fused_models()))
-            coverage.refuse_stale(fused, inputs.labels, settings)
-        if inputs.scored.models:
-            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.scored.models))}"), few_scan_tasks(spark):
-                made = ranking.plans(spark, inputs.scored, inputs.labels, settings)
-                by_model = {model: ranked.inputs[number] for model, number in inputs.scored.models.items()}
-                write_ranks(lake, config.run_id, inputs.id_type, made, by_model, ranked.models)
+        if lake.not_for_workers:
+            console.print(f"[dim]ranks: written by Spark, since {lake.not_for_workers}[/]", highlight=False)
+        id_type = inputs.found.id_type
+        if inputs.models:
+            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):
+                by_model = {model: ranked.inputs[number] for model, number in inputs.models.items()}
+                write_ranks(lake, config.run_id, id_type, ranking.plans(inputs.found), by_model, ranked.models)
         elif ranked.dropped:
             lake.remove(RANKS, run_id, ranked.models)
+        if inputs.catalogue:
+            lake.create(CATALOGUE, id_type, run_id)
+            lake.commit(CATALOGUE, [inputs.catalogue], run_id)
         if lake.in_catalog:
             lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
-        lake.replace(QUALITY, spark.createDataFrame(quality, "table STRING, rule STRING, n_rows BIGINT, example STRING, action STRING"), run_id)
-        kept_out = any(action == "quarantined" for *_, action in quality)
-        rows = _quarantined(inputs.labels, lake, config.run_id) if kept_out else spark.createDataFrame([], "table STRING, rule STRING, row STRING")
-        lake.replace(QUARANTINE, rows, run_id)
+        lake.put(QUALITY, quality, run_id)
+        if any(action == "quarantined" for *_, action in quality):
+            lake.replace(QUARANTINE, _quarantined(inputs.found, lake, config.run_id), run_id)
+        else:
+            lake.put(QUARANTINE, [], run_id)
         for table_name, rule, n_rows, example, action in quality:
             console.print(f"[yellow]{table_name}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
 
@@ -109,11 +107,7 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
     inputs = ranked_from(spark, tables, inputs_of(config).values(), settings)
     if config.on_bad_rows == "quarantine":  # users that one model did not score are left out for all: each depends on all
         inputs = [digest(own, inputs) for own in inputs]
-    have = (
-        {row["model"]: row["inputs"] for row in lake.read(RANKS, config.run_id).select("model", "inputs").distinct().collect()}
-        if lake.has(RANKS)
-        else {}
-    )
+    have = {partition["model"]: partition["inputs"] for partition in lake.partitions(RANKS, config.run_id)}
     missing = [name for name in config.fused_models() if name not in have]
     if missing:
         raise DataError(
@@ -124,12 +118,12 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
 
 
 @contextmanager
-def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[Checked]:
-    """Reads everything but scores, and raises on what cannot be used; writes nothing but copies of tables that only Spark can read. Labels are kept by
-    Spark until the block ends."""
+def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) -> Iterator[Checked]:
+    """Reads everything but scores, and raises on what cannot be used; commits nothing. What was brought together is kept by Spark until the block ends, and files that
+    no commit names are removed then."""
+    catalogue = read_input(spark, "catalogue", config.inputs.catalogue.path, config.inputs.catalogue.format, config.inputs.catalogue.columns, ITEM)
     inputs = inputs_of(config)
-    catalogue = _read(spark, "catalogue", config.inputs.catalogue, ITEM)
-    frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in TABLE.items() if table in inputs}
+    labels = {source: _pairs(spark, table, inputs[table]) for source, table in TABLE.items() if table in inputs}
     staging = _staging(config)
     with ExitStack() as until_done:
         if staging:
@@ -140,41 +134,77 @@ def checked(spark: SparkSession, config: RunConfig, ranked: Ranked) -> Iterator[
             if number in ranked.inputs
         ]
         ids = {table.source.name: _ids(table) for table in tables}
-        id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: df for source, df in frames.items()} | ids)
-        n = n_items(catalogue)
-        if not n:
-            raise empty("catalogue", config.inputs.catalogue.path)
-        spark.conf.set(*rows_per_batch(n))
-        labels = user_labels.user_labels(frames, catalogue, config.frame).persist()
-        until_done.callback(labels.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
-        without_rows, most = user_labels.label_counts(labels, frames)
-        for source in without_rows:
-            raise empty(TABLE[source], inputs[TABLE[source]].path)
-        spark.conf.set(*rows_per_batch(most))
-        quality = _judge_labels(labels, config)
+        id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: pairs.rows for source, pairs in labels.items()} | ids)
+        n_items, files, written = _catalogue(catalogue, config, lake)
+        if written:
+            until_done.callback(lake.forget, CATALOGUE, written)
+        settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
+        models = _models(tables)
+        kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
+        asked = ranking.Asked(
+            [ranking.Table(table.source, table.files, table.df if table.scanned else None) for table in tables],
+            labels,
+            tuple(sorted({*models, *ranked.models})),
+            kept,
+            config.frame == "unseen",
+            bool(config.fused_models()),
+            id_type,
+        )
         with few_scan_tasks(spark):
-            scored = ranking.scored(spark, [ranking.Table(table.df, table.source, table.files) for table in tables], id_type)
-        if scored.rows is not None:
-            until_done.callback(scored.rows.rows.unpersist)
-        if tables and scored.users is None:
-            raise DataError(
-                f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
-            )
-        users = [scored.users] if scored.users is not None else []
-        if ranked.models:
-            kept = Lake(spark, config.lake).read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models))
-            users.append(kept.select("model", "user_id"))
-        judged = coverage.judged_users(reduce(DataFrame.unionByName, users), labels, sorted({*scored.models, *ranked.models}))
-        uncovered = _judge_coverage(judged, config)
-        if uncovered:  # left out for every model, or the models would be compared on different users
-            scored = ranking.without(scored, judged.select("user_id"))
-        yield Checked(catalogue, labels, scored, tables, n, id_type, quality + uncovered)
+            found = ranking.assembled(spark, asked, settings)
+        until_done.callback(found.rows.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
+        quality = _judged(found.facts, labels, models, config)
+        if kept is not None and config.fused_models():
+            rows = rows_of_parcels(found.rows, "labels", labels_schema(id_type))
+            coverage.refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), rows, settings)
+        yield Checked(written, found, tables, models, quality)
+
+
+def _pairs(spark: SparkSession, table: str, where: Input) -> ranking.Pairs:
+    """A label table, and its files if workers can read them themselves."""
+    kind = where.format or input_format(where.path)
+    df = read_input(spark, table, where.path, kind, where.columns, PAIR)
+    columns = {name: where.columns.get(name, name) for name in PAIR}
+    files = tuple(df.inputFiles())
+    n_bytes = stored_bytes(files)
+    if kind not in ("parquet", "delta") or not files or not_direct(files, list(columns.values()), table) or deleted_rows(df, files, where.path, kind):
+        files = ()
+    return ranking.Pairs(df, files, columns, n_bytes)
+
+
+def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int, tuple[str, ...], WrittenFile | None]:
+    """Number of items, files that workers read them from, and the file that is not committed yet."""
+    folder = None if lake.not_for_workers else f"{lake.root}/{CATALOGUE.name}"
+    n_items, written = check_catalogue(catalogue, folder, config.run_id)
+    if not n_items:
+        raise empty("catalogue", config.inputs.catalogue.path)
+    if folder and written:
+        return n_items, (f"{folder}/{written.path}",), written
+    lake.replace(CATALOGUE, catalogue.coalesce(1), {"run_id": config.run_id})
+    stored = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
+    return n_items, tuple(row["file"] for row in stored), None
+
+
+def _models(tables: list[ScoreTable]) -> dict[str, int]:
+    """The models of the tables, and the number of the table that has each."""
+    models = {}
+    for table in tables:
+        if table.source.model:
+            models[table.source.model] = table.source.number
+            continue
+        for row in table.df.groupBy("model").count().collect():
+            if row["model"] is None:
+                raise DataError(
+                    f"{table.source.name}: {row['count']:,} rows have model=NULL. A score row needs its model: fix the job that writes it."
+                )
+            models[row["model"]] = table.source.number
+    return models
 
 
 def write_ranks(lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]) -> None:
     """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model is ranked from."""
     where = {"run_id": run_id}
-    if lake.not_for_workers():
+    if lake.not_for_workers:
         told = F.create_map(*[F.lit(x) for entry in inputs.items() for x in entry])[F.col("model")]
         lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
@@ -199,8 +229,8 @@ def _staging(config: RunConfig) -> str | None:
 
 def _ids(table: ScoreTable) -> DataFrame:
     """The table's ids in our types; never run."""
-    items = [] if table.source.item is None else [user_id(table.df, table.source._replace(user=table.source.item)).alias("item_id")]
-    return table.df.select(user_id(table.df, table.source).alias("user_id"), *items)
+    items = [] if table.source.item is None else [plain_id(table.df, table.source.item).alias("item_id")]
+    return table.df.select(plain_id(table.df, table.source.user).alias("user_id"), *items)
 
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
@@ -213,28 +243,28 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
     return {f"scores of {table.model or table.path}": table for table in config.score_tables()}
 
 
-def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where.path, where.format, where.columns, wanted)
-
-
-def _judge_labels(labels: DataFrame, config: RunConfig) -> Quality:
-    """What the label tables break: an error, or counted."""
+def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:
+    """What labels and scores break: an error, or counted. Users without scores may be left out, copies never."""
+    for source in labels:
+        if not facts.label_rows.get(source):
+            raise empty(TABLE[source], inputs_of(config)[TABLE[source]].path)
     quality: Quality = []
-    for row in sorted(user_labels.broken_rules(labels).collect()):
-        counted = row["rule"] == OUTSIDE_FRAME
+    for (source, rule), told in sorted(facts.broken.items()):
+        counted = rule == OUTSIDE_FRAME
         if config.on_bad_rows == "error" and not counted:
-            raise refuse(*row)
-        quality.append((TABLE[row["source"]], row["rule"], row["n_rows"], row["example"], "not candidates, left out" if counted else "quarantined"))
-    return quality
-
-
-def _judge_coverage(judged: DataFrame, config: RunConfig) -> Quality:
-    """How users of scores and labels fit together: users without scores may be left out, copies never."""
-    quality: Quality = []
-    for row in sorted(coverage.coverage_problems(judged).collect()):
-        if config.on_bad_rows == "error" or row["rule"] != "not_scored":
-            raise coverage.refuse(*row)
-        quality.append(("scores", row["rule"], row["n_rows"], row["example"], "left out"))
+            raise refuse(source, rule, *told)
+        quality.append((TABLE[source], rule, *told, "not candidates, left out" if counted else "quarantined"))
+    if not sum(facts.users.values()):
+        raise DataError(
+            f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
+        )
+    for model in models:
+        if not facts.users.get(model):
+            raise DataError(f"scores of {model}: no rows. Check the path and the job that writes the scores.")
+    for rule, told in sorted(facts.uncovered.items()):
+        if config.on_bad_rows == "error" or rule != "not_scored":
+            raise coverage.refuse(rule, *told)
+        quality.append(("scores", rule, *told, "left out"))
     return quality
 
 
@@ -246,10 +276,10 @@ def _unranked(lake: Lake, run_id: str) -> Quality:
     return [("scores", "bad_vector", found["n_rows"], found["example"], "quarantined")] if found and found["n_rows"] else []
 
 
-def _quarantined(labels: DataFrame, lake: Lake, run_id: str) -> DataFrame:
+def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame:
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
-    rows = user_labels.broken_pairs(labels).where(F.col("rule") != OUTSIDE_FRAME)
+    rows = rows_of_parcels(found.rows, "broken", f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE")
     pairs = rows.select(table.alias("table"), "rule", F.to_json(F.struct("user_id", "item_id", "value"), {"ignoreNullFields": "false"}).alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(

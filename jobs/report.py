@@ -40,7 +40,7 @@ def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
 
 def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[EstimateRow], float]:
     """The run's estimates, and the confidence of their intervals."""
-    found = Lake(spark, lake).read(ESTIMATES, run_id).collect()
+    found = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
     if not found:
         raise DataError(f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give another --lake.")
     return [EstimateRow(*[row[name] for name in EstimateRow._fields]) for row in found], found[0]["confidence"]
@@ -49,7 +49,7 @@ def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[Es
 def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
     """When, with what and on what the run was made."""
     facts = {"run_id": run_id}
-    for row in Lake(spark, lake).read(RUNS, run_id).orderBy("started_at").collect():
+    for row in sorted(Lake(spark, lake).rows(RUNS, {"run_id": run_id}), key=lambda row: row["started_at"]):
         facts[f"{row['stage']} stage"] = (
             f"{row['status']} in {row['seconds']:.1f} s, started {row['started_at']:%Y-%m-%d %H:%M} UTC" if row["seconds"] else row["status"]
         )

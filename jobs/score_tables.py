@@ -7,8 +7,6 @@ ranked from there by the same code. The log says which way was taken and why.
 
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from eval_engine.config import Scores
+from eval_engine.direct_files import deleted_rows, not_direct
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs import input_format, read_input, read_table
-from eval_engine.lake import full_path
-from eval_engine.ranking.dense import user_id
-from eval_engine.ranking.dense_file import unreadable
+from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Source
-from eval_engine.stored_file import located, open_file, unreachable
+from eval_engine.stored_file import full_path, located, unreachable
 
 LONG = {"user_id": "id", "item_id": "id", "score": "value"}
 DTYPES = ("float16", "float32", "float64")
@@ -33,7 +30,8 @@ class ScoreTable(NamedTuple):
 
     df: DataFrame
     source: Source
-    files: tuple[str, ...]  # of a long table; those of a dense one are told by Spark with its rows
+    files: tuple[str, ...]
+    scanned: bool  # dense, and only Spark knows which rows count or who they are of: it is asked for user and place of each row
     path_taken: str  # for the log
 
 
@@ -41,10 +39,22 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
     """The table as the config names it, looked at, and copied where it must be."""
     kind = where.format or input_format(where.path)
     table = _declared(spark, number, name, where, kind)
+    source = table.source
     files = tuple(table.df.inputFiles()) if kind != "csv" else ()
-    reason = "CSV is text" if kind == "csv" else _not_direct(table, files, kind)
+    users = [source.user, *([] if source.model else ["model"])]
+    scores = [source.score] if source.item is None else [*users, source.item, source.score]
+    reason = "CSV is text" if kind == "csv" else not_direct(files, scores, name) if files else None
+    why_scanned = None
+    if reason is None and files:
+        if source.item is None:
+            why_scanned = not_direct(files, users, name)
+        if why_scanned is None and deleted_rows(table.df, files, where.path, kind):
+            why_scanned = "it has deletion vectors"
+        if source.item is not None:
+            reason = why_scanned
     if reason is None:
-        return table._replace(files=files, path_taken="files read by the workers")
+        told = f"files read by the workers, users told by Spark, since {why_scanned}" if why_scanned else "files read by the workers"
+        return table._replace(files=files, scanned=bool(why_scanned), path_taken=told)
     if staging is None:
         raise ConfigError(f"{name}: workers cannot read its files ({reason}). Give `staging`, a folder that Spark and the Python workers both reach.")
     copied = _copied(spark, table, staging)
@@ -64,7 +74,7 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     if kind == "csv":
         wanted = LONG | ({} if where.model else {"model": "text"})
         df = read_input(spark, name, where.path, kind, where.columns, wanted)
-        return ScoreTable(df, Source(number, name, where.model, "user_id", "item_id", "score", "float64", where.partial), (), "")
+        return ScoreTable(df, Source(number, name, where.model, "user_id", "item_id", "score", "float64", where.partial), (), False, "")
     df = read_table(spark, name, where.path, kind)
     dense = names["scores"] in df.columns
     needed = [names["user_id"], *([names["scores"]] if dense else [names["item_id"], names["score"]]), *([] if where.model else [names["model"]])]
@@ -84,13 +94,14 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
             df,
             Source(number, name, where.model, names["user_id"], None, names["scores"], _vector_dtype(spark, df, name, names["scores"], where, kind)),
             (),
+            False,
             "",
         )
     score = df.schema[names["score"]].dataType
     if not isinstance(score, T.NumericType):
         raise DataError(f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but a number is needed.")
     dtype = "float32" if isinstance(score, T.FloatType) else "float64"
-    return ScoreTable(df, Source(number, name, where.model, names["user_id"], names["item_id"], names["score"], dtype, where.partial), (), "")
+    return ScoreTable(df, Source(number, name, where.model, names["user_id"], names["item_id"], names["score"], dtype, where.partial), (), False, "")
 
 
 def _vector_dtype(spark: SparkSession, df: DataFrame, name: str, column: str, where: Scores, kind: str) -> str:
@@ -123,41 +134,11 @@ def _properties(spark: SparkSession, where: Scores, kind: str) -> dict[str, str]
     return dict(detail["properties"] or {}) if detail else {}
 
 
-def _not_direct(table: ScoreTable, files: tuple[str, ...], kind: str) -> str | None:
-    """Why workers cannot read the files themselves; None if they can."""
-    if not files:
-        return None
-    if reason := unreachable(files[0]):
-        return reason
-    try:
-        with open_file(files[0]) as handle:
-            footer = pq.ParquetFile(handle)
-            columns = footer.schema_arrow.names
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(files[0], error) from None
-    source = table.source
-    read = [source.score] if source.item is None else [source.user, source.item, source.score, *([] if source.model else ["model"])]
-    if missing := [column for column in read if column not in columns]:
-        return f"its files have no column {missing[0]!r} of that name (column mapping or a partition column)"
-    if source.item is not None and kind in ("delta", "table") and _deleted(table.df, files):  # whatever its properties say of new ones
-        return "it has deletion vectors"
-    return None
-
-
-def _deleted(df: DataFrame, files: tuple[str, ...]) -> bool:
-    """Whether the files hold rows that the table has no more."""
-    stored = 0
-    for file in files:
-        with open_file(file) as handle:
-            stored += pq.ParquetFile(handle).metadata.num_rows
-    return stored != df.count()
-
-
 def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
     """The table as Parquet files under staging."""
     source, df = table.source, table.df
     folder = f"{full_path(staging)}/{source.number}"
-    columns = [user_id(df, source).alias("user_id")]
+    columns = [plain_id(df, source.user).alias("user_id")]
     if source.item is None:
         columns.append(F.col(f"`{source.score}`").alias("scores"))
     else:
@@ -172,4 +153,4 @@ def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
             f"{source.name}: workers cannot read {folder} either ({reason}). Give `staging`, a folder that Spark and the workers both reach."
         )
     renamed = source._replace(user="user_id", item=source.item and "item_id", score="score" if source.item else "scores")
-    return ScoreTable(copy, renamed, files, "")
+    return ScoreTable(copy, renamed, files, False, "")

@@ -11,16 +11,15 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from eval_engine.config import Input
+from eval_engine.delta_table import delta_version
 from eval_engine.errors import told_plainly
 from eval_engine.inputs import input_format
-from eval_engine.lake import Lake, full_path
+from eval_engine.lake import Lake
+from eval_engine.stored_file import full_path
 from eval_engine.tables import RUNS
 from jobs.run_config import RunConfig
-
-COLUMNS = "status STRING, started_at TIMESTAMP, seconds DOUBLE, config STRING, versions MAP<STRING, STRING>, inputs MAP<STRING, STRING>, error STRING"
 
 
 @contextmanager
@@ -32,8 +31,7 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
     facts: tuple[str, dict[str, str], dict[str, str]] = (json.dumps(config.model_dump(mode="json"), sort_keys=True), versions, {})
 
     def write(status: str, seconds: float | None, told: tuple[object, ...], error: str | None) -> None:
-        row = (status, started, seconds, *told, error)
-        lake.replace(RUNS, spark.createDataFrame([row], COLUMNS), {"run_id": config.run_id, "stage": name})
+        lake.put(RUNS, [(status, started, seconds, *told, error)], {"run_id": config.run_id, "stage": name})
 
     write("running", None, facts, None)
     facts = (*facts[:2], {table: input_version(spark, where) for table, where in inputs.items()})
@@ -48,15 +46,14 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
 
 def stage_status(lake: Lake, run_id: str, name: str) -> str | None:
     """How the stage ended when it last ran; None if it never did."""
-    if not lake.has(RUNS):
-        return None
-    row = lake.read(RUNS, run_id).where(F.col("stage") == name).select("status").first()
-    return row["status"] if row else None
+    return next((row["status"] for row in lake.rows(RUNS, {"run_id": run_id, "stage": name})), None)
 
 
 def input_version(spark: SparkSession, where: Input) -> str:
     """What was read: path, format and, for Delta, the version."""
     kind = where.format or input_format(where.path)
+    if kind == "delta" and (version := delta_version(where.path)):
+        return f"{where.path} (delta version {version[1]})"
     if kind not in ("delta", "table"):
         return f"{where.path} ({kind})"
     return f"{where.path} (delta version {last_commit(spark, where.path, kind).get('version', 'unknown')})"

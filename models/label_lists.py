@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.config import Inputs
-from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, TABLE, judge, refuse
+from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, TABLE, Gathered, Judged, judge, refuse, told
 from eval_engine.packed import unpack
 from eval_engine.ranking.ranks_batch import Users, users_of_plan
 from models.inputs import read_rows
 from models.interactions import same_type
 
 PAIRS_AT_ONCE = 1 << 20  # pairs judged together: what is told of each takes a hundred bytes for a while
-BROKEN = ("source", "rule", "item_id", "value")
 
 
 class LabelLists(NamedTuple):
@@ -53,8 +52,8 @@ def read_label_lists(inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array, fra
     others = pc.unique(pairs.column("user_id").filter(pc.is_null(pc.index_in(pairs.column("user_id"), value_set=user_ids))))
     judged = list(_judged(pairs, pa.concat_arrays([user_ids, others.cast(user_ids.type)]), frame == "unseen"))
     if on_bad_rows == "error":
-        _refuse_broken(judged)
-    rows = pa.concat_batches([batch.select(["user_id", *SOURCES, "excluded"]) for batch in judged])
+        _refuse_broken(pa.concat_batches([some.broken for some in judged]))
+    rows = pa.concat_batches([some.labels for some in judged])
     return LabelLists(rows.slice(0, len(user_ids)), item_ids)
 
 
@@ -74,7 +73,7 @@ def _pairs(inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[pa.RecordBatch]:
+def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[Judged]:
     """The pairs gathered by user and judged, some users at a time; user_ids are all that the pairs have."""
     user = pc.index_in(pairs.column("user_id"), value_set=user_ids).to_numpy()
     offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(user_ids)))]).astype(np.int64)
@@ -83,10 +82,15 @@ def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[pa.Re
     while start < len(user_ids):
         stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + PAIRS_AT_ONCE, side="right")) - 1)
         some = pairs.take(pa.array(order[offsets[start] : offsets[stop]])).combine_chunks()
-        names = ["source", "position", "item_id", "value"]
-        flat = pa.StructArray.from_arrays([_whole(some.column(name)) for name in names], names)
-        starts = pa.array(offsets[start : stop + 1] - offsets[start], pa.int32())
-        yield judge(user_ids.slice(start, stop - start), pa.ListArray.from_arrays(starts, flat), unseen)
+        source, position = (_whole(some.column(name)) for name in ("source", "position"))
+        gathered = Gathered(
+            offsets[start : stop + 1] - offsets[start],
+            source.to_numpy(),
+            position.fill_null(-1).to_numpy(),
+            _whole(some.column("item_id")),
+            _whole(some.column("value")),
+        )
+        yield judge(user_ids.slice(start, stop - start), gathered, unseen)
         start = stop
 
 
@@ -95,23 +99,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _refuse_broken(judged: list[pa.RecordBatch]) -> None:
+def _refuse_broken(broken: pa.RecordBatch) -> None:
     """An error of the first rule, by source and name, that some pair breaks: how many do, and the first of them as text."""
-    parts = []
-    for batch in judged:
-        flat, user = batch.column("broken").flatten(), pc.list_parent_indices(batch.column("broken"))
-        parts.append(pa.table({name: flat.field(name) for name in BROKEN} | {"user_id": batch.column("user_id").take(user)}))
-    broken = pa.concat_tables(parts)
-    broken = broken.filter(pc.not_equal(broken.column("rule"), OUTSIDE_FRAME))
-    if not broken.num_rows:
-        return
-    source, rule = min((found["source"], found["rule"]) for found in broken.group_by(["source", "rule"]).aggregate([]).to_pylist())
-    broken = broken.filter(pc.and_(pc.equal(broken.column("source"), source), pc.equal(broken.column("rule"), rule)))
-    keys = [pc.fill_null(broken.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
-    text = pc.binary_join_element_wise("user_id=", keys[0], ", item_id=", keys[1], "")
-    first = pc.index(text, pc.min(text)).as_py()
-    raise refuse(source, rule, broken.num_rows, f"{text[first].as_py()}, value={_text(broken.column('value')[first].as_py())}")
-
-
-def _text(value: float | None) -> str:
-    return "NULL" if value is None else "NaN" if value != value else str(value)
+    for (source, rule), found in sorted(told(broken).items()):
+        if rule != OUTSIDE_FRAME:
+            raise refuse(source, rule, *found)

@@ -95,17 +95,14 @@ class SmallRun:
         from eval_engine.errors import told_plainly
         from eval_engine.lake import Lake
         from eval_engine.ranking.rank import plans, ranked_rows
-        from eval_engine.ranking.settings import Ranking
+        from eval_engine.session import batches_by_bytes
         from jobs import rank
         from jobs.cli import load
 
         config = load(self.write())
-        with told_plainly():
-            nothing = rank.already_ranked(spark, config, Lake(spark, config.lake))
-            with rank.checked(spark, config, nothing) as inputs:
-                catalogue = (str(self.folder / "in" / "catalogue" / "part-0.parquet"),)
-                settings = Ranking(inputs.n_items, config.top + 1, catalogue, config.on_bad_rows)
-                return ranked_rows(plans(spark, inputs.scored, inputs.labels, settings), inputs.id_type).collect()
+        lake = Lake(spark, config.lake)
+        with told_plainly(), batches_by_bytes(spark), rank.checked(spark, config, lake, rank.already_ranked(spark, config, lake)) as inputs:
+            return ranked_rows(plans(inputs.found), inputs.found.id_type).collect()
 
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eval_engine.kernels.arrays import Bools, Floats, Ints
-from eval_engine.kernels.ragged import users_of
+from eval_engine.kernels.compiled import compiled
 
 RULES = ("", "null_key", "null_value", "nan_value", "outside_catalogue", "duplicate_key", "exposed_but_seen", "outside_frame")
 RANDOM, TRUTH, LOGGED = 0, 1, 2
@@ -32,42 +32,78 @@ class Pairs(NamedTuple):
     null_value: Bools
 
 
-def broken_rule(pairs: Pairs, unseen: bool) -> Ints:
-    """The number in RULES of the first rule that each pair breaks, int8; unseen: logged pairs are no candidates."""
-    user = users_of(pairs.offsets)
-    placed = pairs.position >= 0
-    seen = np.zeros(user.size, np.bool_)
-    if unseen:
-        width = int(pairs.position.max(initial=0)) + 1
-        pair = user * width + pairs.position
-        seen = placed & np.isin(pair, pair[placed & (pairs.source == LOGGED)])
-    broken = (
-        pairs.null_key,
-        pairs.null_value,
-        np.isnan(pairs.value),
-        ~placed,
-        _copied(user, pairs),
-        seen & (pairs.source == RANDOM),
-        seen & (pairs.source == TRUTH),
+class Ruled(NamedTuple):
+    """Pairs that are judged."""
+
+    rule: Ints  # int8: the number in RULES of the first rule that each pair breaks
+    order: Ints  # the pairs by user, then source, then position
+
+
+def ruled(pairs: Pairs, unseen: bool) -> Ruled:
+    """Judges the pairs; unseen: logged pairs are no candidates."""
+    rule, order = np.empty(pairs.source.size, np.int8), np.empty(pairs.source.size, np.int64)
+    _judge(
+        np.ascontiguousarray(pairs.offsets, np.int64),
+        np.ascontiguousarray(pairs.source, np.int8),
+        np.ascontiguousarray(pairs.position, np.int32),
+        np.ascontiguousarray(pairs.value, np.float64),
+        np.ascontiguousarray(pairs.null_key),
+        np.ascontiguousarray(pairs.null_value),
+        unseen,
+        rule,
+        order,
     )
-    rule = np.zeros(user.size, np.int8)
-    for number, condition in reversed(list(enumerate(broken, start=1))):
-        rule[condition] = number
-    return rule
+    return Ruled(rule, order)
 
 
-def by_position(pairs: Pairs) -> Ints:
-    """The order of the pairs by user, then source, then position."""
-    return np.lexsort((pairs.position, pairs.source, users_of(pairs.offsets)))
+@compiled
+def _judge(offsets, source, position, value, null_key, null_value, unseen, rule, order):  # type: ignore[no-untyped-def]
+    for user in range(offsets.size - 1):
+        start, end = offsets[user], offsets[user + 1]
+        keys = np.empty(end - start, np.int64)
+        for n in range(start, end):
+            keys[n - start] = (np.int64(source[n]) << 32) + position[n] + 1
+        _sort(keys, order[start:end])
+        logged = start  # the first logged pair in the order
+        while logged < end and keys[order[logged]] >> 32 < LOGGED:
+            logged += 1
+        seen = logged
+        for at in range(start, end):
+            n = start + order[at]
+            key = keys[order[at]]
+            if at == start or key >> 32 != keys[order[at - 1]] >> 32:
+                seen = logged
+            if null_key[n]:
+                rule[n] = 1
+            elif null_value[n]:
+                rule[n] = 2
+            elif value[n] != value[n]:
+                rule[n] = 3
+            elif position[n] < 0:
+                rule[n] = 4
+            elif (at > start and keys[order[at - 1]] == key) or (at + 1 < end and keys[order[at + 1]] == key):
+                rule[n] = 5
+            else:
+                rule[n] = 0
+                if unseen and source[n] != LOGGED:
+                    while seen < end and position[start + order[seen]] < position[n]:
+                        seen += 1
+                    if seen < end and position[start + order[seen]] == position[n]:
+                        rule[n] = 6 if source[n] == RANDOM else 7
+        for at in range(start, end):
+            order[at] += start
 
 
-def _copied(user: Ints, pairs: Pairs) -> Bools:
-    """Whether the pair stands more than once in its source."""
-    order = by_position(pairs)
-    same = np.ones(max(user.size - 1, 0), np.bool_)
-    for key in (user, pairs.source, pairs.position):
-        same &= key[order][1:] == key[order][:-1]
-    copied = np.zeros(user.size, np.bool_)
-    copied[order[1:][same]] = True
-    copied[order[:-1][same]] = True
-    return copied
+@compiled
+def _sort(keys, order):  # type: ignore[no-untyped-def]
+    """Writes the stable order of the keys: few of them, or in order already, by insertion."""
+    n = keys.size
+    if n > 64:
+        order[:] = np.argsort(keys, kind="mergesort")
+        return
+    for i in range(n):
+        at = i
+        while at > 0 and keys[order[at - 1]] > keys[i]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i

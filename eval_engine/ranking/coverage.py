@@ -1,39 +1,64 @@
 """How users of scores and labels fit together: which break a rule, and what the error of it says."""
 
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import SOURCES
+from eval_engine.judged_labels import SOURCES, Told
 from eval_engine.packed import unpack
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Ranking
 
-
-def judged_users(users: DataFrame, labels: DataFrame, models: list[str]) -> DataFrame:
-    """user_id, rule, told of each user without id, scored twice by a model, or labelled but not scored by every model."""
-    labelled = labels.where(" OR ".join(f"length({source}.positions) > 0" for source in SOURCES)).select("user_id", F.lit(True).alias("labelled"))
-    scored = users.groupBy("user_id").agg(F.collect_list("model").alias("models"))
-    joined = scored.join(labelled, "user_id", "full")
-    known = F.array_distinct(F.coalesce("models", F.array().cast("array<string>")))
-    missing = F.array_except(F.array(*[F.lit(m) for m in models]), known)
-    rule = F.coalesce(
-        F.when(F.col("user_id").isNull(), F.lit("null_key")),
-        F.when(F.size("models") > F.size(known), F.lit("duplicate_key")),
-        F.when(F.col("labelled") & (F.size(missing) > 0), F.lit("not_scored")),
-    )
-    told = F.concat(F.lit("user_id="), F.coalesce(F.col("user_id").cast("string"), F.lit("NULL")))
-    told = F.when(rule == "not_scored", F.concat(told, F.lit(", model="), missing[0])).otherwise(told)
-    return joined.select("user_id", rule.alias("rule"), told.alias("told")).where("rule IS NOT NULL")
+Ints = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
 
 
-def coverage_problems(judged: DataFrame) -> DataFrame:
-    """rule, n_rows, example: one row per rule that some user breaks."""
-    return judged.groupBy("rule").agg(F.count(F.lit(1)).alias("n_rows"), F.min("told").alias("example"))
+class Uncovered(NamedTuple):
+    """Which users break a rule."""
+
+    twice: Bools  # (n_users,) a model scored the user more than once
+    missing: Ints  # (n_users,) number of the first model that did not score the labelled user, -1: all did
+    models: tuple[str, ...]
+
+    def told(self, users: pa.Array, nobody: bool) -> dict[str, Told]:
+        """What is told of each rule that is broken; nobody: there are scores without a user_id."""
+        found = {"null_key": Told(1, "user_id=NULL")} if nobody else {}
+        if self.twice.any():
+            found["duplicate_key"] = _first(users, self.twice, lambda user: "")
+        if (not_scored := (self.missing >= 0) & ~self.twice).any():
+            found["not_scored"] = _first(users, not_scored, lambda user: f", model={self.models[self.missing[user]]}")
+        return found
+
+
+def uncovered(user: Ints, model: Ints, labelled: Bools, models: tuple[str, ...]) -> Uncovered:
+    """Users and models (numbers; user -1: has no id) of lists that there are, sorted; which users have labels that are ranked."""
+    known = user >= 0
+    pair = user[known] * len(models) + model[known]
+    twice, scored = np.zeros(labelled.size, np.bool_), np.zeros((labelled.size, len(models)), np.bool_)
+    twice[user[known][1:][pair[1:] == pair[:-1]]] = True
+    scored[user[known], model[known]] = True
+    missing = np.where(labelled & ~scored.all(axis=1), np.argmin(scored, axis=1), -1) if models else np.full(labelled.size, -1)
+    return Uncovered(twice, missing, models)
+
+
+def left_out(found: Uncovered) -> Bools:
+    """Users that are not ranked, for any model, or the models would be compared on different users."""
+    return found.twice | (found.missing >= 0)
+
+
+def _first(users: pa.Array, chosen: Bools, more: Callable[[int], str]) -> Told:
+    """How many, and the first as text, in alphabetical order."""
+    numbers = np.flatnonzero(chosen)
+    text = users.take(pa.array(numbers)).cast(pa.string())
+    first = pc.index(text, pc.min(text)).as_py()
+    return Told(int(numbers.size), f"user_id={text[first].as_py()}{more(int(numbers[first]))}")
 
 
 REMEDY = {

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
-from eval_engine.stored_file import open_file
+from eval_engine.stored_file import parquet_batches
 
 BLOCK_BYTES = 16 * 2**20  # fits no cache, but amortises the calls; two blocks and a row group stay far below 1 GB
 Floats = npt.NDArray[np.floating[Any]]
@@ -30,29 +29,18 @@ class Block(NamedTuple):
 def read_blocks(file: str, column: str, dtype: str, n_items: int, first_row: int) -> Iterator[Block]:
     """The file's rows from the row group that holds first_row on."""
     try:
-        with open_file(file) as handle:
-            parquet = pq.ParquetFile(handle)
-            sizes = [parquet.metadata.row_group(g).num_rows for g in range(parquet.num_row_groups)]
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            group = int(np.searchsorted(starts, first_row, side="right")) - 1
-            row = int(starts[group])
-            batch_size = max(1, BLOCK_BYTES // max(4, 4 * n_items))
-            batches = parquet.iter_batches(batch_size, range(group, len(sizes)), [column], use_threads=False)
-            while (batch := next(batches, None)) is not None:
-                block, n_rows = Block(row, *vectors(batch.column(0), dtype, n_items)), batch.num_rows
-                del batch  # a block that is done with is freed before the next is read: its memory is still in the cache
-                yield block
-                del block
-                row += n_rows
+        for row, batch in parquet_batches(file, [column], first_row, None, max(1, BLOCK_BYTES // max(4, 4 * n_items))):
+            block = Block(row, *vectors(batch.column(0), dtype, n_items))
+            del batch
+            yield block
+            del block  # see parquet_batches
     except (OSError, pa.ArrowException) as error:
         raise unreadable(file, error) from None
 
 
-def unreadable(file: str, error: Exception) -> DataError:
-    """The error of a score file that is gone or broken."""
-    return DataError(
-        f"scores: {file} cannot be read ({' '.join(str(error).split())[:200]}). Is it whole, and still there? Write the score table again."
-    )
+def unreadable(file: str, error: Exception, table: str = "scores") -> DataError:
+    """The error of a file that is gone or broken."""
+    return DataError(f"{table}: {file} cannot be read ({' '.join(str(error).split())[:200]}). Is it whole, and still there? Write the table again.")
 
 
 def vectors(column: pa.Array, dtype: str, n_items: int) -> tuple[Floats, dict[int, str]]:

@@ -1,10 +1,6 @@
-"""What a Python worker does with dense scores: reads the vectors of its users and places their labels in them.
+"""What a Python worker does with dense scores: reads the vectors of its users and places their labels in them."""
 
-In: one row per scored user, sorted by file and row: where its vector lies, its labels, its excluded positions. Out: its row of the
-ranks table. Scores go from file to kernel; only labels come in and only ranks and top lists go out.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -17,33 +13,23 @@ from eval_engine.kernels.ragged import users_of
 from eval_engine.kernels.rank_rows import rank_rows
 from eval_engine.ranking.dense_file import Block, read_blocks
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, catalogue_ids, ranks_batch, users_of_plan
-from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.worker_process import settle
-
-Files = tuple[tuple[str, Source], ...]  # a plan tells a file by its number in them
+from eval_engine.ranking.settings import Files, Ranking
 
 
-def rank_vectors(ranking: Ranking, files: Files) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark's mapInArrow runs over each task's part of the plan."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        items = catalogue_ids(ranking.catalogue)
-        cursor = _Cursor(files, ranking.n_items)
-        for batch in batches:
-            start = 0
-            while start < batch.num_rows:
-                block, rows, end = cursor.seek(batch, start)
-                users = users_of_plan(batch.slice(start, end - start))
-                gapless = len(rows) == rows[-1] - rows[0] + 1
-                scores = block.scores[rows[0] : rows[-1] + 1] if gapless else block.scores[rows]
-                problems = {n: block.problems[int(row)] for n, row in enumerate(rows) if int(row) in block.problems} if block.problems else {}
-                found = found_in(users, scores, problems, items, ranking.top)
-                del block, scores  # freed before the next is read, see read_blocks
-                yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
-                start = end
-
-    return run
+def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
+    """Rows of the ranks table of a plan's users, in the order in which their vectors lie in the file."""
+    items = catalogue_ids(ranking.catalogue)
+    start = 0
+    while start < plan.num_rows:
+        block, rows, end = cursor.seek(plan, start)
+        users = users_of_plan(plan.slice(start, end - start))
+        gapless = len(rows) == rows[-1] - rows[0] + 1
+        scores = block.scores[rows[0] : rows[-1] + 1] if gapless else block.scores[rows]
+        problems = {n: block.problems[int(row)] for n, row in enumerate(rows) if int(row) in block.problems} if block.problems else {}
+        found = found_in(users, scores, problems, items, ranking.top)
+        del block, scores  # freed before the next is read, see read_blocks
+        yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
+        start = end
 
 
 def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.Array, top: int) -> Found:
@@ -59,18 +45,18 @@ def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.A
     return Found(places, ranked.top_positions, ranked.top_scores, scores.shape[1] - np.diff(out.offsets), problems)
 
 
-class _Cursor:
+class VectorCursor:
     """The block of the score file that the plan has come to; moves forward only, so no byte is read twice."""
 
-    def __init__(self, files: Files, n_items: int) -> None:
-        self.files, self.n_items = files, n_items
+    def __init__(self, files: Files, ranking: Ranking) -> None:
+        self.files, self.n_items = files, ranking.n_items
         self.file = -1
         self.blocks: Iterator[Block] = iter(())
         self.block: Block | None = None
 
     def seek(self, plan: pa.RecordBatch, start: int) -> tuple[Block, Ints, int]:
         """The block that holds plan row `start`, the rows within it of the plan rows start..end, and that end."""
-        file, first = plan.column("file")[start].as_py(), plan.column("row_index")[start].as_py()
+        file, first = plan.column("file")[start].as_py(), plan.column("first_row")[start].as_py()
         if file != self.file:
             path, source = self.files[file]
             self.file, self.blocks, self.block = file, read_blocks(path, source.score, source.dtype, self.n_items, first), None
@@ -80,7 +66,7 @@ class _Cursor:
             if self.block is None:
                 path = self.files[file][0]
                 raise DataError(f"scores: {path} has no row {first:,} any more: it was replaced while it was read. Start the run again.")
-        rows = plan.column("row_index").to_numpy()[start:] - self.block.first
+        rows = plan.column("first_row").to_numpy()[start:] - self.block.first
         same = (rows < len(self.block.scores)) & np.asarray(pc.equal(plan.column("file").slice(start), file))
         n = int(np.argmin(same)) if not same.all() else len(same)
         return self.block, rows[:n], start + n

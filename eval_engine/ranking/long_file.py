@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Source
-from eval_engine.stored_file import open_file
+from eval_engine.stored_file import parquet_batches
 
 BATCH_ROWS = 1 << 20
 Ints = npt.NDArray[np.integer[Any]]
@@ -37,19 +36,21 @@ class Rows(NamedTuple):
 def batches(file: str, columns: list[str], first_row: int, end_row: int | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number of its first row, batch) of the row groups that hold first_row..end_row, or all from first_row on; text comes as dictionaries."""
     try:
-        with open_file(file) as handle:
-            schema = pq.read_schema(handle)
-            text = [name for name in columns if pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)]
-            parquet = pq.ParquetFile(handle, read_dictionary=text)
-            starts = np.concatenate([[0], np.cumsum([parquet.metadata.row_group(g).num_rows for g in range(parquet.num_row_groups)])])
-            group = int(np.searchsorted(starts, first_row, side="right")) - 1
-            end = parquet.num_row_groups if end_row is None else int(np.searchsorted(starts, end_row, side="left"))
-            row = int(starts[group])
-            for batch in parquet.iter_batches(BATCH_ROWS, range(group, end), columns, use_threads=False):
-                yield row, batch
-                row += batch.num_rows
+        yield from parquet_batches(file, columns, first_row, end_row, BATCH_ROWS)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(file, error) from None
+
+
+def models_of(batch: pa.RecordBatch, source: Source) -> Iterator[tuple[str | None, Ints | None]]:
+    """Each model of a batch and its rows; None: all of them."""
+    if source.model:
+        yield source.model, None
+        return
+    column = batch.column("model")
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for code in np.unique(codes):
+        model = column.dictionary[int(code)].as_py() if code >= 0 else None
+        yield model, None if (codes == code).all() else np.flatnonzero(codes == code)
 
 
 class UserSpan(NamedTuple):

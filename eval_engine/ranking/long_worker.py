@@ -1,8 +1,4 @@
-"""What a Python worker does with long scores, (user, item, score) rows:
-
-index_rows     reads the user column of its splits: where each user's rows lie
-rank_gathered  users whose rows lie together: reads their items and scores, and ranks
-"""
+"""What a Python worker does with long scores of users whose rows lie together: reads their items and scores, and ranks."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,78 +10,24 @@ from eval_engine.errors import DataError
 from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
-from eval_engine.ranking.dense_worker import Files
-from eval_engine.ranking.long_file import Rows, batches, item_ids, rows_of, spans
-from eval_engine.ranking.part_files import Worker
+from eval_engine.ranking.long_file import Rows, batches, item_ids, rows_of
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
-from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.worker_process import settle
+from eval_engine.ranking.settings import Files, Ranking, Source
 
 BLOCK_ROWS = 1 << 21  # 24 MB of items and scores, several times that while they are ranked
 
 
-def index_rows(files: Files) -> Worker:
-    """In: splits (file, first_row, end_row, task). Out: model, user_id, file, task, first_row, last_row, n_rows per split and user."""
-
-    def run(splits: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        for batch in splits:
-            for split in batch.to_pylist():
-                yield from _index_split(split["file"], files[split["file"]], split["first_row"], split["end_row"], split["task"])
-
-    return run
-
-
-def _index_split(number: int, file: tuple[str, Source], first_row: int, end_row: int, task: int) -> Iterator[pa.RecordBatch]:
-    path, source = file
-    for start, batch in batches(path, [source.user] if source.model else ["model", source.user], first_row, end_row):
-        rows = np.arange(start, start + batch.num_rows)
-        for model, mine in models_of(batch, source):
-            users = batch.column(source.user)
-            span = spans(users, rows) if mine is None else spans(users.take(pa.array(mine)), rows[mine])
-            n = len(span.users)
-            columns = {
-                "model": pa.repeat(pa.scalar(model, pa.string()), n),
-                "user_id": span.users,
-                "file": pa.array(np.full(n, number, np.int32)),
-                "task": pa.array(np.full(n, task, np.int32)),
-                **{name: pa.array(values, pa.int64()) for name, values in zip(("first_row", "last_row", "n_rows"), span[1:], strict=True)},
-            }
-            yield pa.RecordBatch.from_pydict(columns)
-
-
-def models_of(batch: pa.RecordBatch, source: Source) -> Iterator[tuple[str | None, Ints | None]]:
-    """Each model of a batch and its rows; None: all of them."""
-    if source.model:
-        yield source.model, None
-        return
-    column = batch.column("model")
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    for code in np.unique(codes):
-        model = column.dictionary[int(code)].as_py() if code >= 0 else None
-        yield model, None if (codes == code).all() else np.flatnonzero(codes == code)
-
-
-def rank_gathered(ranking: Ranking, files: Files) -> Worker:
-    """In: a row per user, sorted by file and first_row: file, first_row, last_row, labels. Out: its row of the ranks table."""
-
-    def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        cursor = _Cursor(files, ranking)
-        for plan in plans:
-            file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))
-            start = 0
-            while start < plan.num_rows:
-                end = start + 1
-                while end < plan.num_rows and file[end] == file[start] and last[end] - first[start] < BLOCK_ROWS:
-                    end += 1
-                rows = cursor.read(int(file[start]), int(first[start]), int(last[end - 1]) + 1)
-                lists = _cut(rows, first[start:end] - first[start], last[start:end] + 1 - first[start])
-                users = users_of_plan(plan.slice(start, end - start))
-                yield _ranked(users, lists, files[file[start]][1], ranking)
-                start = end
-
-    return run
+def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
+    """Rows of the ranks table of a plan's users, in the order in which their rows lie in the file; nobody else's lie between a user's rows."""
+    file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))
+    start = 0
+    while start < plan.num_rows:
+        end = start + max(1, int(np.searchsorted(last[start:], first[start] + BLOCK_ROWS)))
+        rows = cursor.read(int(file[start]), int(first[start]), int(last[end - 1]) + 1)
+        lists = _cut(rows, first[start:end] - first[start], last[start:end] + 1 - first[start])
+        users = users_of_plan(plan.slice(start, end - start))
+        yield _ranked(users, lists, cursor.files[file[start]][1], ranking)
+        start = end
 
 
 def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
@@ -97,7 +39,7 @@ def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
     return rank_lists.Lists(offsets, rows.positions[kept], rows.scores[kept])
 
 
-class _Cursor:
+class RowCursor:
     """The rows of the file that the plan has come to; moves forward only."""
 
     def __init__(self, files: Files, ranking: Ranking) -> None:

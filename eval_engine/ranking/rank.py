@@ -1,89 +1,144 @@
 """Ranks every labelled pair of all score tables of a run: `above`, `tied`, `candidates`, and the top of each list.
 
-Three kinds of users, each with its plan: a vector (ranking/dense.py), rows that lie together (ranking/long.py), rows that lie apart (ranking/spread.py). Plans
-make the same rows, which go to Spark, or to files that the workers write themselves (ranking/part_files.py).
+    label tables ─ pairs ────┐ by the user's   labels judged,        by task   workers read scores,   rows of the ranks table, to Spark
+    score files ── who lies ─┤ cell ───────>   users and scores ───────────>   place labels in them   or to files that the workers
+                   where     ┘                 brought together                                       write themselves (part_files.py)
+
+What moves between workers are parcels (parcels.py) of labels and places, never a score. A user's scores are a vector (dense_worker.py), rows that lie together
+(long_worker.py), or rows that lie apart (spread.py); one job ranks all models.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from eval_engine.ranking.dense import Plan, dense_plan, models_of, scored_files, scored_users
-from eval_engine.ranking.dense_worker import Files
-from eval_engine.ranking.long import Index, gathered_plan, long_index
+from eval_engine.judged_labels import NUMBER
+from eval_engine.ranking.assembly import ASSEMBLED, Assembly, assemble
+from eval_engine.ranking.cells import PARCELS, kept_users, pair_splits, read_splits, scanned_pairs, scanned_rows
+from eval_engine.ranking.facts import Facts, from_json, together
+from eval_engine.ranking.long_worker import BLOCK_ROWS
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
-from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.ranking.spread import spread_plan
+from eval_engine.ranking.planned import rank_plan
+from eval_engine.ranking.settings import Files, Ranking, Source
+from eval_engine.ranking.splits import Split, plan_splits
+from eval_engine.ranking.spread import Plan, spread_plan
 from eval_engine.tables import RANKS
+
+CELL_BYTES = 32 * 2**20  # labels and places of a cell; several times that while they are brought together
+PLAN_BYTES = 32 * 2**20  # scores of the users whose labels a task holds at a time
 
 
 class Table(NamedTuple):
-    """A score table as Spark reads it, as its files have it, and, of a long one, these files."""
+    """A score table as its files have it."""
 
-    df: DataFrame
     source: Source
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...]
+    rows: DataFrame | None = None  # set if only Spark knows which rows of the files count: the table, dense
 
 
-class Scored(NamedTuple):
-    """Who has scores, and where they lie."""
+class Pairs(NamedTuple):
+    """A label table."""
 
-    models: dict[str, int]  # and the number of the score table that has it
-    users: DataFrame | None  # model, user_id; None: no table has a row
-    vectors: DataFrame | None  # dense: model, user_id, input, file, row_index
-    vector_files: Files
-    rows: Index | None  # long
-    together: bool  # some users' rows lie together
-    apart: bool  # some users' rows lie apart
+    rows: DataFrame  # user_id, item_id, value
+    files: tuple[str, ...]  # that workers read themselves; none: Spark reads the rows
+    columns: dict[str, str]  # what user_id, item_id and value are called in the files
+    n_bytes: int  # of the files, more or less
 
 
-def scored(spark: SparkSession, tables: list[Table], id_type: str) -> Scored:
-    """Asks Spark where vectors lie, and workers where rows lie; reads no score. The caller unpersists rows.rows."""
-    dense = [table for table in tables if table.source.item is None]
-    long = [(file, table.source) for table in tables if table.source.item is not None for file in table.files]
-    sources = {table.source.number: table.source for table in tables}
-    models: dict[str, int] = {}
-    vectors: DataFrame | None = None
-    vector_files: Files = ()
-    index: Index | None = None
-    kinds: set[bool] = set()
-    if dense:
-        vectors = scored_users([(table.df, table.source) for table in dense])
-        files, found = scored_files(vectors)
-        models |= found
-        vector_files = tuple((file, sources[number]) for file, number in files)
-    if long:
-        index = long_index(spark, tuple(long), id_type)
-        told = index.users.groupBy("model", "input", "gathered").count().collect()
-        models |= models_of(told)
-        kinds = {row["gathered"] for row in told}
-    found_users = [
-        df.select("model", "user_id") for df in ((vectors if vector_files else None), (index.users if index and kinds else None)) if df is not None
-    ]
-    users = reduce(DataFrame.unionByName, found_users) if found_users else None
-    return Scored(models, users, vectors if vector_files else None, vector_files, index, True in kinds, False in kinds)
+class Asked(NamedTuple):
+    """What is ranked and judged together."""
+
+    tables: Sequence[Table]
+    labels: dict[str, Pairs]  # by source
+    models: tuple[str, ...]  # that must have scored every labelled user, kept ones among them
+    kept: DataFrame | None  # model, user_id of models that are ranked already
+    unseen: bool  # logged pairs are no candidates
+    all_labels: bool  # assembled.rows tells the labels of every user
+    id_type: str
 
 
-def without(scored: Scored, users: DataFrame) -> Scored:
-    """The same without some users (user_id)."""
-    vectors, rows = scored.vectors, scored.rows
-    if vectors is not None:
-        vectors = vectors.join(users, "user_id", "left_anti")
-    if rows is not None:
-        rows = rows._replace(users=rows.users.join(users, "user_id", "left_anti"))
-    return scored._replace(vectors=vectors, rows=rows)
+class Assembled(NamedTuple):
+    """Labels and scores brought together; rows are kept by Spark until the caller unpersists them."""
+
+    rows: DataFrame  # ASSEMBLED
+    facts: Facts
+    files: Files
+    splits: list[Split]
+    id_type: str
+    ranking: Ranking
 
 
-def plans(spark: SparkSession, scored: Scored, labels: DataFrame, ranking: Ranking) -> list[Plan]:
+def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
+    """Reads labels and user ids, no score; one job."""
+    files: Files = tuple((file, table.source) for table in asked.tables for file in table.files)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    splits = plan_splits(files, partitions)
+    n_bytes = sum((s.end_row - s.first_row) * (64 if files[s.file][1].item is None else 8) for s in splits)
+    n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
+    n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
+    block_rows = tuple(_block_rows(source, ranking) for _, source in files)
+    how = Assembly(ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type)
+    parcels = reduce(DataFrame.unionByName, _parcels(spark, asked, files, splits, partitions, n_cells))
+    rows = parcels.repartitionById(partitions, "cell").sortWithinPartitions("cell").mapInArrow(assemble(how), ASSEMBLED).persist()
+    try:
+        told = rows.where("kind = 'facts'").collect()
+    except BaseException:
+        rows.unpersist()
+        raise
+    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking)
+
+
+def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int) -> list[DataFrame]:
+    """PARCELS of labelled pairs and of who lies where."""
+    by_spark = {table.source.number for table in asked.tables if table.rows is not None}
+    mine = [split for split in splits if files[split.file][1].number not in by_spark]
+    pairs = pair_splits({source: (table.files, table.columns) for source, table in asked.labels.items() if table.files}, n_readers)
+    found = []
+    if mine or pairs:
+        found.append(spark.range(0, n_readers, 1, n_readers).mapInArrow(read_splits(files, mine, pairs, n_readers, n_cells), PARCELS))
+    for source, label_table in asked.labels.items():
+        if not label_table.files:
+            number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
+            found.append(label_table.rows.select(number, "user_id", "item_id", "value").mapInArrow(scanned_pairs(n_cells), PARCELS))
+    for table in asked.tables:
+        if table.rows is not None:
+            model = F.lit(table.source.model) if table.source.model else F.col("model")
+            rows = table.rows.select(
+                model.alias("model"),
+                plain_id(table.rows, table.source.user).alias("user_id"),
+                F.col("_metadata.file_path").alias("path"),
+                F.col("_metadata.row_index").alias("row_index"),
+            )
+            found.append(rows.mapInArrow(scanned_rows(files, splits, table.source.number, n_cells), PARCELS))
+    if asked.kept is not None:
+        found.append(asked.kept.select("model", "user_id").mapInArrow(kept_users(n_cells), PARCELS))
+    return found
+
+
+def _block_rows(source: Source, ranking: Ranking) -> int:
+    return BLOCK_ROWS if source.item is not None else max(1, PLAN_BYTES // (4 * max(1, ranking.n_items)))
+
+
+def plain_id(df: DataFrame, name: str) -> Column:
+    """A column of ids, BIGINT or STRING."""
+    column = F.col(f"`{name}`")
+    return column if isinstance(df.schema[name].dataType, T.StringType) else column.cast("bigint")
+
+
+def plans(found: Assembled) -> list[Plan]:
     """What to rank where."""
-    made = []
-    if scored.vectors is not None:
-        made.append(dense_plan(spark, scored.vectors, labels, scored.vector_files, ranking))
-    if scored.rows is not None and scored.together:
-        made.append(gathered_plan(spark, scored.rows.users.where("gathered"), labels, scored.rows, ranking))
-    if scored.rows is not None and scored.apart:
-        made.append(spread_plan(scored.rows.users.where("NOT gathered"), labels, scored.rows, ranking))
+    rows = (
+        found.rows.where("kind = 'plan'")
+        .repartitionById(1 + max((split.task for split in found.splits), default=0), "task")
+        .sortWithinPartitions("file", "block")
+    )
+    made = [Plan(rows, rank_plan(found.ranking, found.files))]
+    if found.facts.apart:
+        made.append(spread_plan(found.rows, found.id_type, found.files, found.splits, found.ranking))
     return made
 
 

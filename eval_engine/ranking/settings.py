@@ -23,3 +23,6 @@ class Source(NamedTuple):
     score: str  # the column of vectors, or of single scores
     dtype: str = "float32"  # of the numbers in a BINARY vector, or of single scores
     partial: bool = False  # only the best items of each user are scored
+
+
+Files = tuple[tuple[str, Source], ...]  # a plan tells a file by its number in them

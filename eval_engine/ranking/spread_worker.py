@@ -8,7 +8,7 @@
 Between the passes travel, per user and part, numbers of labels and top lists, packed (packed.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
 from eval_engine.packed import pack, unpack
-from eval_engine.ranking.dense_worker import Files
-from eval_engine.ranking.long_file import Ids, batches, item_ids, rows_of
-from eval_engine.ranking.long_worker import ListFacts, list_ranks, models_of
+from eval_engine.ranking.long_file import Ids, batches, item_ids, models_of, rows_of
+from eval_engine.ranking.long_worker import ListFacts, list_ranks
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.ranks_batch import Ints, Users, users_of_plan
-from eval_engine.ranking.settings import Ranking, Source
+from eval_engine.ranking.settings import Files, Ranking, Source
 from eval_engine.ranking.splits import Split
 from eval_engine.worker_process import settle
 
@@ -39,7 +38,7 @@ class Part(NamedTuple):
     lists: rank_lists.Lists
 
 
-def find_labels(ranking: Ranking, files: Files, splits: list[Split]) -> Worker:
+def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split]) -> Worker:
     """In: task, model, user_id, input, labels. Out: model, user_id, input, scores (of the labels), COUNTS."""
 
     def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +71,7 @@ def merge_labels() -> Worker:
     return run
 
 
-def count_parts(ranking: Ranking, files: Files, splits: list[Split]) -> Worker:
+def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split]) -> Worker:
     """In: task, model, user_id, input, labels, and what merge_labels made. Out: that, and above, level, top_positions, top_scores of this part."""
 
     def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,30 +140,29 @@ def _copies(top_positions: Ints) -> Ints:
     return ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum(axis=1)
 
 
-def _parts(plans: Iterator[pa.RecordBatch], files: Files, splits: list[Split], ranking: Ranking) -> Iterator[Part]:
+def _parts(plans: Iterator[pa.RecordBatch], files: Files, splits: Sequence[Split], ranking: Ranking) -> Iterator[Part]:
     """The rows of the plan's users in the splits of the plan's task; one part per score table and model."""
     batches_ = [batch for batch in plans if batch.num_rows]
     if not batches_:
         return
     plan = pa.Table.from_batches(batches_).combine_chunks().to_batches()[0]
-    numbers = {path: number for number, (path, _) in enumerate(files)}
     mine = [split for split in splits if split.task == plan.column("task")[0].as_py()]
     for number in pc.unique(plan.column("input")).to_pylist():
         of_table = plan.filter(pc.equal(plan.column("input"), number))
         for model in pc.unique(of_table.column("model")).to_pylist():
             chosen = of_table.filter(pc.equal(of_table.column("model"), model))
-            where = [split for split in mine if files[numbers[split.file]][1].number == number]
-            yield Part(chosen, users_of_plan(chosen), _rows(chosen.column("user_id"), model, files[numbers[where[0].file]][1], where, ranking))
+            where = [split for split in mine if files[split.file][1].number == number]
+            yield Part(chosen, users_of_plan(chosen), _rows(chosen.column("user_id"), model, files, where, ranking))
 
 
-def _rows(user_ids: pa.Array, model: str, source: Source, splits: list[Split], ranking: Ranking) -> rank_lists.Lists:
+def _rows(user_ids: pa.Array, model: str, files: Files, splits: Sequence[Split], ranking: Ranking) -> rank_lists.Lists:
     """All rows of these users in these splits, user by user."""
-    ids, items = Ids(user_ids), item_ids(ranking.catalogue)
+    ids, items, source = Ids(user_ids), item_ids(ranking.catalogue), files[splits[0].file][1]
     assert source.item is not None
     columns = [source.user, source.item, source.score, *([] if source.model else ["model"])]
     found: list[tuple[Ints, Ints, Any]] = []
     for split in splits:
-        for _, batch in batches(split.file, columns, split.first_row, split.end_row):
+        for _, batch in batches(files[split.file][0], columns, split.first_row, split.end_row):
             for name, mine in models_of(batch, source):
                 if name == model:
                     rows = batch if mine is None else batch.take(pa.array(mine))

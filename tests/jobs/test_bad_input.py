@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.lake import Lake
 from eval_engine.ranking.rank import plans
-from eval_engine.ranking.settings import Ranking
 from eval_engine.tables import ESTIMATES, RANKS
 from jobs import rank as job
 from jobs.cli import load
@@ -99,7 +98,7 @@ BAD = {
             run.tables.update({"scores/a": run.tables["scores/a"].append_column("model", pa.array(["a"] * 39 + [None]))}),
             run.config["scores"][0].pop("model"),
         ),
-        "scores: 1 rows or users have model=NULL",
+        "scores of .*a: 1 rows have model=NULL",
     ),
     "labels without scores": (
         lambda run: run.tables.update({"scores/b": run.tables["scores/b"].slice(1)}),
@@ -184,7 +183,7 @@ def test_a_lake_that_cannot_be_written(small_run: Any, spark: SparkSession) -> N
     (small_run.folder / "file").parent.mkdir(parents=True, exist_ok=True)
     (small_run.folder / "file").write_text("")
     small_run.config["lake"] = str(small_run.folder / "file" / "lake")
-    with pytest.raises(LakeError, match=r"cannot be written .*Give a writable `lake`") as error:
+    with pytest.raises(LakeError, match=r"cannot be written.*Give a writable `lake`") as error:
         small_run.run(spark)
     assert error.value.exit_code == 4
 
@@ -195,9 +194,9 @@ def test_a_score_file_that_is_not_whole(small_run: Any, spark: SparkSession, fir
     file = small_run.folder / "in" / "scores" / "a" / "part-0.parquet"
     file.write_bytes(file.read_bytes()[first:last])
     config = load(path)
-    ranked = job.already_ranked(spark, config, Lake(spark, config.lake))
+    lake = Lake(spark, config.lake)
     told = pytest.raises(DataError, match=r"part-0.parquet cannot be read|scores of a: .*cannot be read")
-    with told, told_plainly(), job.checked(spark, config, ranked):
+    with told, told_plainly(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)):
         pass
 
 
@@ -218,16 +217,15 @@ def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSe
     config = load(small_run.write())
     file = small_run.folder / ("long/part-0.parquet" if layout == "long" else "in/scores/a/part-0.parquet")
     told = pytest.raises(DataError, match=r"part-0.parquet cannot be read .*Is it whole, and still there")
-    with told, told_plainly(), job.checked(spark, config, job.already_ranked(spark, config, Lake(spark, config.lake))) as inputs:
-        settings = Ranking(inputs.n_items, 10, (str(small_run.folder / "in/catalogue/part-0.parquet"),), "error")
-        made = plans(spark, inputs.scored, inputs.labels, settings)
+    lake = Lake(spark, config.lake)
+    with told, told_plainly(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)) as inputs:
+        made = plans(inputs.found)
         if what == "vanished":
             file.unlink()
         else:
             page_overwritten(file, "score" if layout == "long" else "scores")
-        lake = Lake(spark, config.lake)
         try:
-            job.write_ranks(lake, "small", inputs.id_type, made, {"a": "x", "b": "y"}, ())
+            job.write_ranks(lake, "small", inputs.found.id_type, made, {"a": "x", "b": "y"}, ())
         finally:
             assert not list(Path(config.lake).glob("ranks/run_id=small/*"))  # what other tasks had written is gone
             assert lake.read(RANKS, "small").isEmpty()

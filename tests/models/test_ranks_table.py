@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from eval_engine.delta_table import arrow_schema
 from eval_engine.errors import DataError, LakeError
 from eval_engine.tables import RANKS
-from models.ranks_table import arrow_schema, make_ranks_table, ranked_from
+from models.ranks_table import make_ranks_table, ranked_from
 
 
 def test_the_contract_as_arrow() -> None:

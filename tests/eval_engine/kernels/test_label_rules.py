@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, broken_rule
+from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, ruled
 
 PAIR = st.tuples(
     st.sampled_from([RANDOM, TRUTH, LOGGED]),
@@ -37,10 +37,24 @@ def literal(mine: list[tuple[int, int, float, bool, bool]], n: int, unseen: bool
     return "outside_frame" if source == TRUTH and seen else ""
 
 
+@settings(deadline=None)  # the first call compiles
 @given(USERS, st.booleans())
 def test_matches_a_literal_reading(users: list[list[tuple[int, int, float, bool, bool]]], unseen: bool) -> None:
     flat = [pair for user in users for pair in user]
     columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate((np.int8, np.int32, float, bool, bool))]
     offsets = np.concatenate([[0], np.cumsum([len(user) for user in users])]).astype(np.int64)
-    rule = broken_rule(Pairs(offsets, *columns), unseen)
+    rule, order = ruled(Pairs(offsets, *columns), unseen)
+    owner = np.repeat(np.arange(len(users)), np.diff(offsets))
+    np.testing.assert_array_equal(order, np.lexsort((columns[1], columns[0], owner)))
     assert [RULES[r] for r in rule] == [literal(user, n, unseen) for user in users for n in range(len(user))]
+
+
+def test_a_user_with_many_pairs() -> None:
+    rng = np.random.default_rng(2)
+    users = [[(int(rng.integers(3)), int(rng.integers(-1, 150)), 1.0, False, False) for _ in range(n)] for n in (300, 0, 65, 64)]
+    flat = [pair for user in users for pair in user]
+    columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate((np.int8, np.int32, float, bool, bool))]
+    offsets = np.concatenate([[0], np.cumsum([len(user) for user in users])]).astype(np.int64)
+    rule, order = ruled(Pairs(offsets, *columns), True)
+    np.testing.assert_array_equal(order, np.lexsort((columns[1], columns[0], np.repeat(np.arange(4), np.diff(offsets)))))
+    assert [RULES[r] for r in rule] == [literal(user, n, True) for user in users for n in range(len(user))]

@@ -1,0 +1,66 @@
+"""Rows on their way through Spark, many to a parcel: a BINARY value that holds some rows as Arrow writes them.
+
+A row with lists costs the JVM some ten microseconds from worker to worker; a parcel costs the same and holds thousands of rows. Spark decides where a parcel
+goes by the key columns beside it, as with any row.
+
+>>> import numpy as np
+>>> rows = pa.RecordBatch.from_pydict({"user": ["a", "b", "c"]})
+>>> (tasks,), parcels = bundled(rows, np.array([7, 5, 7]))
+>>> tasks.tolist(), [opened([parcel]).column("user").to_pylist() for parcel in parcels]
+([5, 7], [['b'], ['a', 'c']])
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.integer[Any]]
+HELD_BYTES = 32 * 2**20  # rows that a task gathers before it makes parcels of them
+
+
+def bundled(rows: pa.RecordBatch, *keys: Ints) -> tuple[list[Ints], pa.Array]:
+    """A parcel of the rows of each distinct key, in the order of the keys; the keys' columns, and the parcels."""
+    if not rows.num_rows:
+        return [key[:0] for key in keys], pa.array([], pa.binary())
+    order = np.lexsort(keys[::-1])
+    ordered = [key[order] for key in keys]
+    heads = np.flatnonzero(np.concatenate([[True], np.logical_or.reduce([key[1:] != key[:-1] for key in ordered])]))
+    if (order[1:] < order[:-1]).any():
+        rows = rows.take(pa.array(order))
+    parcels = [sealed(rows.slice(start, end - start)) for start, end in pairwise([*heads.tolist(), order.size])]
+    return [key[heads] for key in ordered], pa.array(parcels, pa.binary())
+
+
+def sealed(rows: pa.RecordBatch) -> bytes:
+    """The rows as bytes."""
+    rows = pa.RecordBatch.from_arrays(rows.columns, rows.schema.names)  # whatever Spark knows of NULLs: parcels of one kind have one schema
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def opened(parcels: Iterable[pa.BinaryScalar]) -> pa.RecordBatch:
+    """The rows of some parcels of one kind, one after the other."""
+    # as_py copies: a buffer inside a column may begin at any byte, and numbers in it would not be aligned
+    batches = [pa.ipc.open_stream(pa.py_buffer(parcel.as_py())).read_next_batch() for parcel in parcels]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def held(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, of some HELD_BYTES each."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= HELD_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)

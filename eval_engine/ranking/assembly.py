@@ -1,0 +1,237 @@
+"""Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not fit together.
+
+A cell holds the labelled pairs of its users and the entries that tell where their scores lie (ranking/cells.py). Of each cell come
+
+    plan      rows for the tasks that rank: a user of a model, its file and rows, its labels. One task reads all of them
+    parts     users whose rows lie apart, and in which tasks (ranking/spread.py)
+    labels    the labels by user, where they are needed once more: of users whose rows lie apart, or of all
+    broken    label pairs that break a rule, for quarantine
+
+all in parcels, and the facts that the driver needs (ranking/facts.py). A cell is worked off at once: there are as many cells as it takes for each to fit
+into a worker.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, Gathered, Judged, Told, judge, told
+from eval_engine.parcels import Ints, bundled, opened
+from eval_engine.ranking.cells import ENTRIES, LABELS, NO_FILE, PAIRS, SCORED
+from eval_engine.ranking.coverage import left_out, uncovered
+from eval_engine.ranking.facts import Facts, to_json, together
+from eval_engine.ranking.long_file import Ids, item_ids
+from eval_engine.ranking.part_files import Worker
+from eval_engine.ranking.settings import Files, Ranking
+from eval_engine.worker_process import settle
+
+ASSEMBLED = "kind STRING, task INT, file INT, block BIGINT, rows BINARY"
+Bools = npt.NDArray[np.bool_]
+
+
+class Assembly(NamedTuple):
+    """How cells are worked off; travels to every task."""
+
+    ranking: Ranking
+    files: Files
+    block_rows: tuple[int, ...]  # of each file: users whose rows begin in the same block of so many rows come in one batch
+    models: tuple[str, ...]  # each must have scored every labelled user
+    unseen: bool  # logged pairs are no candidates
+    all_labels: bool  # tell the labels of every user
+    id_type: str  # BIGINT, STRING
+
+
+class Lists(NamedTuple):
+    """A user's list of scores by a model in a table, one row each, sorted by user and model; users and models are numbers."""
+
+    user: Ints
+    model: Ints
+    table: Ints
+    file: Ints
+    task: Ints  # that reads its first row
+    first_row: Ints
+    last_row: Ints
+    gathered: Bools  # it lies in one file, with nothing between its rows
+    list_of_entry: Ints  # the list that each entry, in the order below, is part of
+    order: Ints  # of the entries
+
+
+def assemble(assembly: Assembly) -> Worker:
+    """In: PARCELS (cells.py) of whole cells, sorted by cell. Out: ASSEMBLED."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        items = item_ids(assembly.ranking.catalogue)
+        facts = []
+        for pairs, entries in _cells(batches, assembly.id_type):
+            found, parcels = _assembled(pairs, entries, items, assembly)
+            facts.append(found)
+            yield from parcels
+        nowhere = np.zeros(1, np.int64)
+        yield _row("facts", nowhere, nowhere, nowhere, pa.array([to_json(together(facts))], pa.binary()))
+
+    return run
+
+
+def _cells(batches: Iterator[pa.RecordBatch], id_type: str) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The labelled pairs and the entries of each cell."""
+    ids = pa.int64() if id_type == "BIGINT" else pa.string()
+    empty = {
+        kind: pa.RecordBatch.from_pylist([], pa.schema([(name, of or ids) for name, of in columns.items()]))
+        for kind, columns in ((LABELS, PAIRS), (SCORED, ENTRIES))
+    }
+    waiting: dict[str, list[Any]] = {LABELS: [], SCORED: []}
+
+    def whole() -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        return tuple(opened(waiting[kind]) if waiting[kind] else empty[kind] for kind in (LABELS, SCORED))
+
+    now = None
+    for batch in batches:
+        for cell, kind, rows in zip(batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):
+            if now is not None and cell != now:
+                yield whole()
+                waiting = {LABELS: [], SCORED: []}
+            now = cell
+            waiting[kind].append(rows)
+    if now is not None:
+        yield whole()
+
+
+def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly) -> tuple[Facts, list[pa.RecordBatch]]:
+    """What is told of a cell."""
+    coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
+    users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
+    of_pair, of_entry = codes[: pairs.num_rows], codes[pairs.num_rows :]
+    judged = judge(*_gathered(pairs, of_pair, users, items), assembly.unseen)
+    labels = judged.labels.slice(0, len(users))  # without those that have no user
+    lists = _lists(of_entry, _numbers(entries.column("model"), assembly.models), entries, assembly.files)
+    n_bytes = [pc.binary_length(labels.column(source).field("positions")).to_numpy(zero_copy_only=False) for source in SOURCES]
+    labelled = np.add.reduce(n_bytes) > 0
+    rules = uncovered(lists.user, lists.model, labelled, assembly.models)
+    facts = _facts(pairs, judged, lists, rules.told(users, bool((of_entry < 0).any())), assembly)
+    parcels = []
+    kept = (lists.file != NO_FILE) & (lists.user >= 0)
+    if assembly.ranking.on_bad_rows == "quarantine":
+        kept &= ~left_out(rules)[lists.user]
+        broken = judged.broken.filter(pc.not_equal(judged.broken.column("rule"), OUTSIDE_FRAME))
+        parcels.append(_bundled("broken", broken, *_nowhere(broken.num_rows)))
+    parcels.append(_plan(np.flatnonzero(kept & lists.gathered), lists, users, labels, assembly))
+    apart = kept & ~lists.gathered
+    if apart.any():
+        parcels.append(_parts(apart, lists, users, entries, assembly))
+    again = np.ones(len(users), np.bool_) if assembly.all_labels else np.bincount(lists.user[apart], minlength=len(users)) > 0
+    if again.any():
+        rows = labels.filter(pa.array(again))
+        parcels.append(_bundled("labels", rows, *_nowhere(rows.num_rows)))
+    return facts, [batch for batch in parcels if batch.num_rows]
+
+
+def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) -> tuple[pa.Array, Gathered]:
+    """The pairs user by user; those without a user come last, as one more user whose id is NULL."""
+    user = user.copy()
+    if (nobody := user < 0).any():
+        user[nobody] = len(users)
+        users = pa.concat_arrays([users, pa.nulls(1, users.type)])
+    order = np.argsort(user, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))]).astype(np.int64)
+    item = pairs.column("item_id")
+    positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
+    at = pa.array(order)
+    return users, Gathered(
+        offsets, pairs.column("source").to_numpy()[order], positions[order].astype(np.int32), item.take(at), pairs.column("value").take(at)
+    )
+
+
+def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Lists:
+    """The entries of each list put together: several of a long table, one of a dense one."""
+    columns = {name: entries.column(name).to_numpy() for name in ("input", "file", "task", "first_row", "last_row", "n_rows")}
+    order = np.lexsort((columns["first_row"], columns["file"], columns["input"], model, user))
+    user, model = user[order], model[order]
+    columns = {name: values[order] for name, values in columns.items()}
+    long = np.array([source.item is not None for _, source in files] + [False])[columns["file"]]  # NO_FILE, -1, is the last of these
+    new = np.ones(order.size, np.bool_)
+    if order.size:
+        same = [user, model, columns["input"]]
+        new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in same]) | ~long[1:]
+    heads = np.flatnonzero(new)
+    if not heads.size:
+        nobody = np.zeros(0, np.int64)
+        return Lists(nobody, nobody, nobody, nobody, nobody, nobody, nobody, nobody > 0, nobody, nobody)
+    last_file, last_row = np.maximum.reduceat(columns["file"], heads), np.maximum.reduceat(columns["last_row"], heads)
+    first_row, n_rows = np.minimum.reduceat(columns["first_row"], heads), np.add.reduceat(columns["n_rows"], heads)
+    gathered = (columns["file"][heads] == last_file) & (last_row - first_row + 1 == n_rows)
+    at = {name: columns[name][heads] for name in ("input", "file", "task")}
+    return Lists(user[heads], model[heads], at["input"], at["file"], at["task"], first_row, last_row, gathered, np.cumsum(new) - 1, order)
+
+
+def _facts(pairs: pa.RecordBatch, judged: Judged, lists: Lists, rules: dict[str, Told], assembly: Assembly) -> Facts:
+    n_pairs = np.bincount(pairs.column("source").to_numpy(), minlength=len(NUMBER))
+    n_lists = np.bincount(lists.model, minlength=len(assembly.models))
+    return Facts(
+        {source: int(n_pairs[number]) for source, number in NUMBER.items()},
+        {model: int(n) for model, n in zip(assembly.models, n_lists, strict=True)},
+        int((~lists.gathered).sum()),
+        told(judged.broken),
+        rules,
+    )
+
+
+def _plan(chosen: Ints, lists: Lists, users: pa.Array, labels: pa.RecordBatch, assembly: Assembly) -> pa.RecordBatch:
+    """The chosen lists for the tasks that rank them."""
+    file, first_row = lists.file[chosen], lists.first_row[chosen]
+    block = first_row // np.array([*assembly.block_rows, 1])[file]
+    order = np.lexsort((first_row, block, file, lists.task[chosen]))
+    chosen, file, block = chosen[order], file[order], block[order]
+    user = pa.array(lists.user[chosen])
+    rows = {
+        "model": _models(lists.model[chosen], assembly),
+        "user_id": users.take(user),
+        "file": pa.array(file.astype(np.int32)),
+        "first_row": pa.array(lists.first_row[chosen]),
+        "last_row": pa.array(lists.last_row[chosen]),
+        **{name: labels.column(name).take(user) for name in (*SOURCES, "excluded")},
+    }
+    return _bundled("plan", pa.RecordBatch.from_pydict(rows), lists.task[chosen], file, block)
+
+
+def _parts(apart: Bools, lists: Lists, users: pa.Array, entries: pa.RecordBatch, assembly: Assembly) -> pa.RecordBatch:
+    """The lists that lie apart, once for each task that has some of their rows."""
+    mine = apart[lists.list_of_entry]
+    task = entries.column("task").to_numpy()[lists.order][mine].astype(np.int64)
+    found = np.unique(np.stack([task, lists.list_of_entry[mine]]), axis=1)
+    task, chosen = found
+    rows = {
+        "model": _models(lists.model[chosen], assembly),
+        "user_id": users.take(pa.array(lists.user[chosen])),
+        "input": pa.array(lists.table[chosen].astype(np.int32)),
+        "task": pa.array(task.astype(np.int32)),
+    }
+    return _bundled("parts", pa.RecordBatch.from_pydict(rows), task, *_nowhere(task.size)[1:])
+
+
+def _numbers(model: pa.Array, models: tuple[str, ...]) -> Ints:
+    """The number of each model."""
+    coded = model.dictionary_encode()
+    return np.array([models.index(name) for name in coded.dictionary.to_pylist()], np.int64)[coded.indices.to_numpy()]
+
+
+def _models(model: Ints, assembly: Assembly) -> pa.Array:
+    return pa.array(assembly.models, pa.string()).take(pa.array(model))
+
+
+def _nowhere(n: int) -> tuple[Ints, Ints, Ints]:
+    return np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+
+
+def _bundled(kind: str, rows: pa.RecordBatch, task: Ints, file: Ints, block: Ints) -> pa.RecordBatch:
+    (tasks, files, blocks), parcels = bundled(rows, task, file, block)
+    return _row(kind, tasks, files, blocks, parcels)
+
+
+def _row(kind: str, task: Ints, file: Ints, block: Ints, rows: pa.Array) -> pa.RecordBatch:
+    keys = {"task": pa.array(task, pa.int32()), "file": pa.array(file, pa.int32()), "block": pa.array(block, pa.int64())}
+    return pa.RecordBatch.from_pydict({"kind": pa.repeat(kind, len(rows))} | keys | {"rows": rows})

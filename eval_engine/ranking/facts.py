@@ -1,0 +1,60 @@
+"""What the driver learns of a run's inputs before anything is ranked: a few numbers and examples, whatever the number of users.
+
+Each task tells its own facts as JSON; they add up to the same whatever the partitioning.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from eval_engine.judged_labels import Told
+
+
+class Facts(NamedTuple):
+    """How many rows there are of what, and which rules they break."""
+
+    label_rows: dict[str, int]  # by source
+    users: dict[str, int]  # scored, by model
+    apart: int  # users, of all models, whose rows lie apart
+    broken: dict[tuple[str, str], Told]  # rules of labels, by source and rule
+    uncovered: dict[str, Told]  # rules of users with scores and labels
+
+
+NOTHING = Facts({}, {}, 0, {}, {})
+
+
+def to_json(facts: Facts) -> bytes:
+    """The facts as bytes."""
+    broken = [[source, rule, *told] for (source, rule), told in facts.broken.items()]
+    return json.dumps(facts._replace(broken=broken)).encode()  # type: ignore[arg-type]
+
+
+def from_json(text: bytes) -> Facts:
+    """What to_json wrote."""
+    label_rows, users, apart, broken, uncovered = json.loads(text)
+    rules = {(source, rule): Told(n_rows, example) for source, rule, n_rows, example in broken}
+    return Facts(label_rows, users, apart, rules, {rule: Told(*told) for rule, told in uncovered.items()})
+
+
+def together(facts: Iterable[Facts]) -> Facts:
+    """The facts of all parts."""
+    label_rows: dict[str, int] = {}
+    users: dict[str, int] = {}
+    broken: dict[tuple[str, str], Told] = {}
+    uncovered: dict[str, Told] = {}
+    apart = 0
+    for part in facts:
+        for source, n in part.label_rows.items():
+            label_rows[source] = label_rows.get(source, 0) + n
+        for model, n in part.users.items():
+            users[model] = users.get(model, 0) + n
+        for key, told in part.broken.items():
+            broken[key] = _both(broken.get(key), told)
+        for rule, told in part.uncovered.items():
+            uncovered[rule] = _both(uncovered.get(rule), told)
+        apart += part.apart
+    return Facts(label_rows, users, apart, broken, uncovered)
+
+
+def _both(one: Told | None, other: Told) -> Told:
+    return other if one is None else Told(one.n_rows + other.n_rows, min(one.example, other.example))

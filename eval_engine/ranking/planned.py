@@ -1,0 +1,53 @@
+"""What a Python worker does with its plan: opens the parcels, block after block, and ranks each user where its scores lie.
+
+In: parcels of the plan (ranking/assembly.py), sorted by file and block. Out: rows of the ranks table. Scores go from file to kernel; only labels come in and only
+ranks and top lists go out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eval_engine.parcels import opened
+from eval_engine.ranking.dense_worker import VectorCursor, rank_vectors
+from eval_engine.ranking.long_worker import RowCursor, rank_gathered
+from eval_engine.ranking.part_files import Worker
+from eval_engine.ranking.settings import Files, Ranking
+from eval_engine.worker_process import settle
+
+
+def rank_plan(ranking: Ranking, files: Files) -> Worker:
+    """The function that Spark's mapInArrow runs over each task's part of the plan: file, block, rows."""
+
+    def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        vectors, rows = VectorCursor(files, ranking), RowCursor(files, ranking)
+        for plan in blocks(parcels):
+            if files[plan.column("file")[0].as_py()][1].item is None:
+                yield from rank_vectors(plan, vectors, ranking)
+            else:
+                yield from rank_gathered(plan, rows, ranking)
+
+    return run
+
+
+def blocks(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The plan's rows of each block, in the order in which they lie in the file."""
+    now: tuple[int, int] | None = None
+    waiting: list[Any] = []
+    for batch in parcels:
+        for file, block, rows in zip(*(batch.column(name).to_pylist() for name in ("file", "block")), batch.column("rows"), strict=True):
+            if waiting and (file, block) != now:
+                yield _in_order(opened(waiting))
+                waiting = []
+            now = file, block
+            waiting.append(rows)
+    if waiting:
+        yield _in_order(opened(waiting))
+
+
+def _in_order(plan: pa.RecordBatch) -> pa.RecordBatch:
+    first = plan.column("first_row").to_numpy()
+    return plan if (first[1:] >= first[:-1]).all() else plan.take(pa.array(np.argsort(first, kind="stable")))
