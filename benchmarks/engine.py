@@ -51,8 +51,8 @@ class Engine:
                 found.rows.unpersist()
 
     def warm_up(self) -> None:
-        """Three runs: Java compiles what it will run."""
-        for _ in range(3):
+        """Some runs: Java compiles what it will run."""
+        for _ in range(6):
             self.run()
 
     def total(self) -> int:

@@ -1,11 +1,9 @@
-"""What a user would pick instead of the rank engine for long score tables: Spark's window function, DuckDB, Polars.
+"""What a user would pick instead of the rank engine for long score tables: DuckDB, Polars (and Spark's window function: window.py).
 
-    window        rank() of every row in its user's list, kept where the pair is labelled or among the first k: `above` + 1 and the top list, not `tied`
     duckdb_top    SELECT user_id, max(score, k) GROUP BY user_id: the scores of the top k only, no ranks of labels
     polars_top    group_by("user_id").agg(top_k(k)): as DuckDB
 
-No peer is held back: Spark has its own default of shuffle partitions, coalesced as it runs, and the labels broadcast; Polars runs
-with both of its engines, the faster one counts. Answers are compared as whole numbers, so no order of summation can hide or make a difference.
+No peer is held back: Polars runs with both of its engines, the faster one counts. Answers are compared as whole numbers, so no order of summation can hide or make a difference.
 """
 
 import argparse
@@ -14,15 +12,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
 
 
 class Timed(NamedTuple):
@@ -30,38 +24,6 @@ class Timed(NamedTuple):
 
     seconds: float
     checksum: int
-
-
-def window(spark: SparkSession, path: str, labels_path: str, k: int) -> None:
-    """Rank all rows, keep labelled ones and the first k of each user, throw them away."""
-    with _partitions(spark, 200):
-        _window_ranks(spark, path, labels_path).where(f"labelled OR rank <= {k}").write.format("noop").mode("overwrite").save()
-
-
-def window_answer(spark: SparkSession, path: str, labels_path: str) -> int:
-    """The sum of the ranks of all labelled pairs; rank - 1 is `above`. Another run of the window function."""
-    with _partitions(spark, 200):
-        found = _window_ranks(spark, path, labels_path).where("labelled").agg(F.sum("rank")).first()
-    return int(found[0]) if found else -1
-
-
-def _window_ranks(spark: SparkSession, path: str, labels_path: str) -> DataFrame:
-    """Every row with its rank, and `labelled`: true or NULL."""
-    labels = spark.read.parquet(labels_path).select("user_id", "item_id", F.lit(True).alias("labelled"))
-    by_score = Window.partitionBy("user_id").orderBy(F.desc("score"))
-    return spark.read.parquet(path).withColumn("rank", F.rank().over(by_score)).join(F.broadcast(labels), ["user_id", "item_id"], "left")
-
-
-@contextmanager
-def _partitions(spark: SparkSession, n: int) -> Iterator[None]:
-    """A number of shuffle partitions for a while."""
-    key = "spark.sql.shuffle.partitions"
-    before = str(spark.conf.get(key))
-    spark.conf.set(key, str(n))
-    try:
-        yield
-    finally:
-        spark.conf.set(key, before)
 
 
 def checksum(user_id: npt.NDArray[np.int64], top: npt.NDArray[np.float32]) -> int:

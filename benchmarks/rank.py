@@ -38,7 +38,8 @@ from benchmarks.engine import DENSE, LONG, Engine
 from benchmarks.fused import fused_case
 from benchmarks.long_files import item_ids, write_labels, write_sorted, write_spread
 from benchmarks.measure import best, say
-from benchmarks.peers import duckdb_top, lists_checksum, polars_top, window, window_answer
+from benchmarks.peers import duckdb_top, lists_checksum, polars_top
+from benchmarks.window import timed_window
 from eval_engine.session import spark_session
 
 PROCESSES = 2
@@ -97,15 +98,15 @@ def long_engine(scale: float) -> None:
             assert checksum == polars.checksum, "engine and Polars disagree"
             times[size] = {"engine": best(engine.run), "duckdb": best(lambda: duckdb_top(files, TOP + 1, PROCESSES)), "polars": polars.seconds}  # noqa: B023
             if size == "4n":
-                assert engine.total() + n * positions.shape[1] == window_answer(spark, str(folder / "sorted"), labels), "engine and window disagree"
-                times[size]["window"] = best(lambda: window(spark, str(folder / "sorted"), labels, TOP + 1))  # noqa: B023
+                window = timed_window(str(folder / "sorted"), labels, TOP + 1)
+                assert engine.total() + n * positions.shape[1] == window.answer, "engine and window disagree"
                 shutil.rmtree(folder / "sorted")
                 write_spread(folder / "spread", n, ITEMS, 8)
                 spread = Engine(spark, folder / "engine-spread", folder / "spread", LONG, item_ids(np.arange(ITEMS)), positions)
                 spread.warm_up()
                 assert (spread.total(), lists_checksum(spread.top())) == (engine.total(), checksum), "sorted and spread rows disagree"
-                times[size]["spread"] = best(spread.run)
-                times[size]["spread_window"] = best(lambda: window(spark, str(folder / "spread"), labels, TOP + 1))  # noqa: B023
+                times[size] |= {"spread": best(spread.run), "window": window.seconds}
+                times[size]["spread_window"] = timed_window(str(folder / "spread"), labels, TOP + 1).seconds
     rows = n_users * ITEMS / 1e6
     whole, part = times["4n"], times["n"]
     say("long-vs-window", rows / whole["engine"], rows / whole["window"], "M rows/s", seconds=round(whole["engine"], 2))

@@ -5,8 +5,9 @@ metric; Spark adds those rows; the ratio is taken once, on the driver, of a tabl
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +21,12 @@ from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
+from eval_engine.ranking.part_files import Worker
+from eval_engine.ranking.spread import Plan
 from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
 from eval_engine.worker_process import settle
 
+Key = tuple[str, str, str, int]  # model, estimator, metric, k
 COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb")
 SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, " + ", ".join(
@@ -53,11 +57,37 @@ class Question(NamedTuple):
 
 
 def statistics(ranks: DataFrame, question: Question) -> DataFrame:
-    """The statistics table's rows, but for run_id, of users that every model ranks."""
-    needed = ranks.select("model", "candidates", "scored", *question.sources)
-    partial = needed.mapInArrow(_summed(question), SCHEMA)
-    totals = [F.sum(name).cast(kind).alias(name) for name, kind in [*[(n, "bigint") for n in COUNTS], *[(s, "decimal(38,12)") for s in SUMS]]]
-    return partial.groupBy("model", "estimator", "metric", "k").agg(*totals)
+    """The statistics table's rows, but for run_id, of rows of the ranks table."""
+    return _added(ranks.select("model", "candidates", "scored", *question.sources).mapInArrow(_summed(question), SCHEMA))
+
+
+def statistics_of(plans: Iterable[Plan], question: Question) -> DataFrame:
+    """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
+    return _added(reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question)), SCHEMA) for plan in plans]))
+
+
+def _then(first: Worker, second: Worker) -> Worker:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return second(first(batches))
+
+    return run
+
+
+def _added(partial: DataFrame) -> DataFrame:
+    """The sums of all tasks in one: a few hundred rows of each come together in one worker."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        totals: dict[Key, RatioSums] = {}
+        for batch in batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            for model, estimator, metric, k, *numbers in zip(*columns, strict=True):
+                key = (model, estimator, metric, k)
+                counts = dict(zip(COUNTS, numbers, strict=False))
+                sums = {name: int(x * SCALE) for name, x in zip(SUMS, numbers[len(COUNTS) :], strict=True)}
+                totals[key] = merge(totals.get(key, NO_USERS), RatioSums(**counts, **sums))
+        yield _rows(totals)
+
+    return partial.repartition(1).mapInArrow(run, SCHEMA)
 
 
 def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
@@ -69,10 +99,10 @@ def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
     return ranks.join(unranked, "user_id", "left_anti")
 
 
-def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _summed(question: Question) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        totals: dict[tuple[str, str, str, int], RatioSums] = {}
+        totals: dict[Key, RatioSums] = {}
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():
                 rows = batch.filter(pc.equal(batch.column("model"), model))
@@ -80,15 +110,17 @@ def _summed(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator
                 for estimator, metric in question.asked():
                     key = (model, estimator.name, metric.name, metric.k)
                     totals[key] = merge(totals.get(key, NO_USERS), ratio_sums(_terms(estimator, metric, facts, question)))
-        rows_out = [
-            (*key, *[getattr(sums, n) for n in COUNTS], *[Decimal(getattr(sums, s)).scaleb(-12) for s in SUMS]) for key, sums in totals.items()
-        ]
-        kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), *[pa.int64()] * len(COUNTS), *[pa.decimal128(38, 12)] * len(SUMS)]
-        names = ["model", "estimator", "metric", "k", *COUNTS, *SUMS]
-        columns = [pa.array([row[c] for row in rows_out], kind) for c, kind in enumerate(kinds)]
-        yield pa.RecordBatch.from_arrays(columns, names)
+        yield _rows(totals)
 
     return run
+
+
+def _rows(totals: dict[Key, RatioSums]) -> pa.RecordBatch:
+    """Sums as rows of SCHEMA."""
+    rows = [(*key, *[getattr(sums, n) for n in COUNTS], *[Decimal(getattr(sums, s)).scaleb(-12) for s in SUMS]) for key, sums in totals.items()]
+    kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), *[pa.int64()] * len(COUNTS), *[pa.decimal128(38, 12)] * len(SUMS)]
+    names = ["model", "estimator", "metric", "k", *COUNTS, *SUMS]
+    return pa.RecordBatch.from_arrays([pa.array([row[c] for row in rows], kind) for c, kind in enumerate(kinds)], names)
 
 
 def _terms(estimator: Estimator, metric: Metric, facts: dict[str, RankFacts], question: Question) -> Terms:

@@ -37,10 +37,12 @@ EMBEDDED = {
 
 
 JAVA_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"  # quiet from the first line
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # halves the time to the first results, costs up to half of the JVM's top speed
+QUICK_START = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java plans and moves parcels, and is done before its best compiler would be; workers need the cores
+)
 
 
-def spark_session(app: str, java_options: str = "") -> SparkSession:
+def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
     """The running session if there is one, else a new one; java_options are for an embedded one."""
     active = SparkSession.getActiveSession()
     if active is not None:

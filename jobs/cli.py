@@ -58,14 +58,13 @@ def load(path: str | Path, run_id: str | None = None) -> RunConfig:
 @app.command()
 def demo(run_id: RunIdOption = None) -> None:
     """Simulate a platform, train models, rank, evaluate and report, in ./demo."""
-    from eval_engine.session import QUICK_START
     from jobs import evaluate as evaluation
     from jobs import rank, report, simulate
     from jobs.train import run as train
 
     config, console = load(_demo_config(), run_id), Console()
     with console.status("Starting Spark"):
-        spark = _session(QUICK_START)
+        spark = _session()
     simulate.run(spark, config, console)
     train(config, console)
     for stage in (rank.run, evaluation.run, report.run):
@@ -91,14 +90,13 @@ def show(
     lake: Annotated[str, typer.Option(help="folder, URI or catalog.schema of the tables")] = "demo/lake",
 ) -> None:
     """Print a finished run's table."""
-    from eval_engine.session import QUICK_START
     from jobs import report
 
     try:
         check_run_id(run)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    report.show(_session(QUICK_START), lake, run, Console())
+    report.show(_session(), lake, run, Console())
 
 
 @app.command()
@@ -113,10 +111,10 @@ def setup() -> None:
     console.print("Delta: ready")
 
 
-def _session(java_options: str = "") -> SparkSession:
+def _session() -> SparkSession:
     from eval_engine.session import spark_session
 
-    return spark_session("plumbline", java_options)
+    return spark_session("plumbline")
 
 
 def _demo_config() -> Path:

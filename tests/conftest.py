@@ -19,9 +19,9 @@ USERS, ITEMS, EXPOSED = 40, 30, 6
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["PLUMBLINE_MASTER"] = "local[2]"
-    from eval_engine.session import QUICK_START, spark_session
+    from eval_engine.session import spark_session
 
-    session = spark_session("tests", QUICK_START)
+    session = spark_session("tests")
     # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

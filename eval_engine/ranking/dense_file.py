@@ -14,7 +14,7 @@ import pyarrow as pa
 from eval_engine.errors import DataError
 from eval_engine.stored_file import parquet_batches
 
-BLOCK_BYTES = 16 * 2**20  # fits no cache, but amortises the calls; two blocks and a row group stay far below 1 GB
+BLOCK_BYTES = 32 * 2**20  # fits no cache, but amortises the calls; two blocks and a row group stay far below 1 GB
 Floats = npt.NDArray[np.floating[Any]]
 
 

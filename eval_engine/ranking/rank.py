@@ -29,7 +29,7 @@ from eval_engine.ranking.spread import Plan, spread_plan
 from eval_engine.tables import RANKS
 
 CELL_BYTES = 32 * 2**20  # labels and places of a cell; several times that while they are brought together
-PLAN_BYTES = 32 * 2**20  # scores of the users whose labels a task holds at a time
+PLAN_BYTES = 64 * 2**20  # scores of the users whose labels a task holds at a time
 
 
 class Table(NamedTuple):

@@ -65,7 +65,7 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
     ]
     total = sum(n_bytes for found in groups for _, n_bytes in found)
     wanted = at_least * max(1, -(-total // (TASK_BYTES * at_least)))  # as many for each core
-    splits = [split for number, found in enumerate(groups) for split in file_splits(number, found, max(1, total // (2 * wanted)))]
+    splits = [split for number, found in enumerate(groups) for split in file_splits(number, found, max(1, total // (8 * wanted)))]
     n_tasks = max(1, min(wanted, len(splits)))
     loads = [(0, task) for task in range(n_tasks)]
     placed = []
