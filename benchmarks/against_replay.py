@@ -24,7 +24,7 @@ from benchmarks.long_files import item_ids, write_labels, write_sorted
 from benchmarks.measure import best, say
 from eval_engine.direct_files import stored_bytes
 from eval_engine.evaluation import Question, estimates, statistics_of
-from eval_engine.inputs import read_table
+from eval_engine.inputs import flat_files
 from eval_engine.java import java_home
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
@@ -38,9 +38,9 @@ HERE = Path(__file__).parent
 
 def recall_at_10(spark: SparkSession, folder: Path) -> float:
     """The engine's answer, from files: labels judged, ranked, evaluated."""
-    catalogue, truth = str(folder / "catalogue.parquet"), read_table(spark, "truth", str(folder / "truth.parquet"))
-    labels = ranking.Pairs(truth, files := tuple(truth.inputFiles()), {name: name for name in truth.columns}, stored_bytes(files))
-    table = ranking.Table(LONG, tuple(read_table(spark, "scores", str(folder / "scores")).inputFiles()))
+    catalogue, files = str(folder / "catalogue.parquet"), (str(folder / "truth.parquet"),)
+    labels = ranking.Pairs(None, files, {name: name for name in ("user_id", "item_id", "value")}, stored_bytes(files))
+    table = ranking.Table(LONG, flat_files(str(folder / "scores")) or ())
     asked = ranking.Asked((table,), {"truth": labels}, ("m",), None, False, False, "BIGINT")
     question = Question((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
     with planned_once(spark), batches_by_bytes(spark):

@@ -1,6 +1,5 @@
 """The ranking stage on a warm session, from score files to ranks in Delta, as the rank job runs it."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from eval_engine.inputs import read_table
+from eval_engine.direct_files import stored_bytes
+from eval_engine.inputs import flat_files
 from eval_engine.lake import Lake
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.settings import Ranking, Source
@@ -39,9 +39,8 @@ class Engine:
 
     def run(self) -> None:
         """Labels and scores from their files to ranks and top lists in Delta."""
-        files = tuple(read_table(self.spark, "scores", self.scores).inputFiles())
-        labels = read_table(self.spark, "exposures", self.exposures)
-        pairs = ranking.Pairs(labels, tuple(labels.inputFiles()), {name: name for name in labels.columns}, os.path.getsize(self.exposures))
+        pairs = ranking.Pairs(None, (self.exposures,), {name: name for name in ("user_id", "item_id", "value")}, stored_bytes((self.exposures,)))
+        files = flat_files(self.scores) or ()
         asked = ranking.Asked((ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT")
         with planned_once(self.spark), batches_by_bytes(self.spark):
             found = ranking.assembled(self.spark, asked, self.settings)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from eval_engine.errors import DataError
-from eval_engine.stored_file import full_path, located
+from eval_engine.stored_file import full_path, located, open_file
 
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
@@ -55,20 +55,33 @@ def read_table(spark: SparkSession, table: str, path: str, kind: str | None = No
         ) from None
 
 
-def footer_schema(path: str) -> T.StructType | None:
-    """The columns of a folder of Parquet files as its first file has them; None if Spark must find them out, which takes it a job: folders in folders
-    may be partitions, and there are types that only Spark names."""
+def flat_files(path: str) -> tuple[str, ...] | None:
+    """The files of a folder of Parquet files; None if only Spark can tell: folders in folders may be partitions."""
     try:
         system, place = located(full_path(path))
         found = system.get_file_info(place)
         files = [found] if found.is_file else system.get_file_info(fs.FileSelector(place))
-        data = sorted(file.path for file in files if file.is_file and not file.base_name.startswith(("_", ".")))
-        if not data or not all(file.is_file or file.base_name.startswith(("_", ".")) for file in files):
-            return None
-        with system.open_input_file(data[0]) as handle:
-            return T.StructType([T.StructField(f.name, from_arrow_type(f.type)) for f in pq.read_schema(handle)])
-    except (OSError, pa.ArrowException, PySparkException):
+    except (OSError, pa.ArrowException):
         return None
+    seen = [file for file in files if not file.base_name.startswith(("_", "."))]
+    if not seen or not all(file.is_file for file in seen):
+        return None
+    return tuple(sorted(f"{full_path(path).removesuffix(place)}{file.path}" for file in seen))
+
+
+def footer_schema(path: str) -> T.StructType | None:
+    """The columns of a folder of Parquet files as its first file has them; None if Spark must find them out, which takes it a job."""
+    files = flat_files(path)
+    try:
+        with open_file(files[0] if files else path) as handle:
+            return T.StructType([T.StructField(f.name, from_arrow_type(f.type)) for f in pq.read_schema(handle)])
+    except (OSError, pa.ArrowException, PySparkException):  # or a type that only Spark names
+        return None
+
+
+def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
+    """The files behind a table."""
+    return (flat_files(path) if kind == "parquet" else None) or tuple(df.inputFiles())
 
 
 def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:

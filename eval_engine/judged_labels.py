@@ -61,11 +61,12 @@ class Told(NamedTuple):
 def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
     """The labels of some users from their gathered pairs."""
     user = users_of(gathered.offsets)
+    value = gathered.value.fill_null(0.0) if gathered.value.null_count else gathered.value
     pairs = Pairs(
         gathered.offsets,
         gathered.source,
         gathered.position,
-        gathered.value.fill_null(0.0).to_numpy(zero_copy_only=False),
+        value.to_numpy(zero_copy_only=False),
         _nulls(gathered.item_id) | _nulls(user_id)[user],
         _nulls(gathered.value),
     )
@@ -73,21 +74,18 @@ def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
 
     def by_user(chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The chosen pairs by user and position, and where each user's begin among them."""
-        kept = order[chosen[order]]
+        if chosen.all():
+            return order, gathered.offsets
+        kept = order[chosen[order]] if chosen.any() else order[:0]
         return kept, np.concatenate([[0], np.cumsum(np.bincount(user[kept], minlength=len(user_id)))])
 
     columns = {"user_id": user_id}
     for source in SOURCES:
-        good = (rule == 0) & (pairs.source == NUMBER[source])
-        kept, starts = by_user(good)
-        lists = [pack(pairs.position[kept].astype(np.int32), starts), pack(pairs.value[kept].astype(np.float64), starts)]
+        kept, starts = by_user((rule == 0) & (pairs.source == NUMBER[source]))
+        lists = [pack(pairs.position[kept].astype(np.int32, copy=False), starts), pack(pairs.value[kept].astype(np.float64, copy=False), starts)]
         columns[source] = pa.StructArray.from_arrays(lists, ["positions", "values"])
-    # A logged pair was seen even if its value is missing or it was logged twice: it stays excluded, once.
-    logged = (pairs.source == LOGGED) & (pairs.position >= 0) & ~pairs.null_key
-    first = np.ones(user.size, np.bool_)
-    first[order[1:]] = (user[order][1:] != user[order][:-1]) | (pairs.position[order][1:] != pairs.position[order][:-1]) | ~logged[order][:-1]
-    kept, starts = by_user(logged & first if unseen else np.zeros(user.size, np.bool_))
-    columns["excluded"] = pack(pairs.position[kept].astype(np.int32), starts)
+    kept, starts = by_user(_seen_first(pairs, user, order) if unseen else np.zeros(user.size, np.bool_))
+    columns["excluded"] = pack(pairs.position[kept].astype(np.int32, copy=False), starts)
     bad, _ = by_user(rule > 0)
     broken = {
         "user_id": user_id.take(pa.array(user[bad])),
@@ -99,9 +97,19 @@ def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
     return Judged(pa.RecordBatch.from_pydict(columns), pa.RecordBatch.from_pydict(broken))
 
 
+def _seen_first(pairs: Pairs, user: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """The logged pairs, each once. A pair was seen even if its value is missing or it was logged twice: it stays excluded."""
+    logged = (pairs.source == LOGGED) & (pairs.position >= 0) & ~pairs.null_key
+    first = np.ones(user.size, np.bool_)
+    first[order[1:]] = (user[order][1:] != user[order][:-1]) | (pairs.position[order][1:] != pairs.position[order][:-1]) | ~logged[order][:-1]
+    return logged & first
+
+
 def told(broken: pa.RecordBatch) -> dict[tuple[str, str], Told]:
     """(source, rule): what is told of the pairs that break it."""
     found: dict[tuple[str, str], Told] = {}
+    if not broken.num_rows:
+        return found
     for key in pa.table(broken).group_by(["source", "rule"]).aggregate([]).to_pylist():
         rows = broken.filter(pc.and_(pc.equal(broken.column("source"), key["source"]), pc.equal(broken.column("rule"), key["rule"])))
         ids = [pc.fill_null(rows.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
@@ -116,7 +124,7 @@ def _shown(value: float | None) -> str:
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else np.zeros(len(column), np.bool_)
 
 
 def refuse(source: str, rule: str, n_rows: int, example: str) -> DataError:

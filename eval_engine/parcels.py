@@ -26,13 +26,21 @@ def bundled(rows: pa.RecordBatch, *keys: Ints) -> tuple[list[Ints], pa.Array]:
     """A parcel of the rows of each distinct key, in the order of the keys; the keys' columns, and the parcels."""
     if not rows.num_rows:
         return [key[:0] for key in keys], pa.array([], pa.binary())
-    order = np.lexsort(keys[::-1])
-    ordered = [key[order] for key in keys]
-    heads = np.flatnonzero(np.concatenate([[True], np.logical_or.reduce([key[1:] != key[:-1] for key in ordered])]))
-    if (order[1:] < order[:-1]).any():
-        rows = rows.take(pa.array(order))
-    parcels = [sealed(rows.slice(start, end - start)) for start, end in pairwise([*heads.tolist(), order.size])]
-    return [key[heads] for key in ordered], pa.array(parcels, pa.binary())
+    if not _in_order(keys):
+        order = np.lexsort(keys[::-1])
+        rows, keys = rows.take(pa.array(order)), tuple(key[order] for key in keys)
+    heads = np.flatnonzero(np.concatenate([[True], np.logical_or.reduce([key[1:] != key[:-1] for key in keys])]))
+    parcels = [sealed(rows.slice(start, end - start)) for start, end in pairwise([*heads.tolist(), rows.num_rows])]
+    return [key[heads] for key in keys], pa.array(parcels, pa.binary())
+
+
+def _in_order(keys: tuple[Ints, ...]) -> bool:
+    """Whether the rows stand in the order of their keys already."""
+    more, same = np.zeros(keys[0].size - 1, np.bool_), np.ones(keys[0].size - 1, np.bool_)
+    for key in keys:
+        more |= same & (key[1:] > key[:-1])
+        same &= key[1:] == key[:-1]
+    return bool((more | same).all())
 
 
 def sealed(rows: pa.RecordBatch) -> bytes:

@@ -20,7 +20,7 @@ from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
 from eval_engine.direct_files import deleted_rows, not_direct, stored_bytes
 from eval_engine.errors import DataError
-from eval_engine.inputs import empty, input_format, read_input, same_id_types
+from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
 from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.ranking import coverage
@@ -121,9 +121,10 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
 def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) -> Iterator[Checked]:
     """Reads everything but scores, and raises on what cannot be used; commits nothing. What was brought together is kept by Spark until the block ends, and files that
     no commit names are removed then."""
-    catalogue = read_input(spark, "catalogue", config.inputs.catalogue.path, config.inputs.catalogue.format, config.inputs.catalogue.columns, ITEM)
     inputs = inputs_of(config)
-    labels = {source: _pairs(spark, table, inputs[table]) for source, table in TABLE.items() if table in inputs}
+    catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
+    frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in TABLE.items() if table in inputs}
+    labels = {source: _pairs(df, TABLE[source], inputs[TABLE[source]]) for source, df in frames.items()}
     staging = _staging(config)
     with ExitStack() as until_done:
         if staging:
@@ -134,7 +135,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             if number in ranked.inputs
         ]
         ids = {table.source.name: _ids(table) for table in tables}
-        id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: pairs.rows for source, pairs in labels.items()} | ids)
+        id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: df for source, df in frames.items()} | ids)
         n_items, files, written = _catalogue(catalogue, config, lake)
         if written:
             until_done.callback(lake.forget, CATALOGUE, written)
@@ -160,16 +161,14 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         yield Checked(written, found, tables, models, quality)
 
 
-def _pairs(spark: SparkSession, table: str, where: Input) -> ranking.Pairs:
-    """A label table, and its files if workers can read them themselves."""
+def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
+    """A label table, by its files if workers can read them themselves."""
     kind = where.format or input_format(where.path)
-    df = read_input(spark, table, where.path, kind, where.columns, PAIR)
     columns = {name: where.columns.get(name, name) for name in PAIR}
-    files = tuple(df.inputFiles())
+    files = table_files(df, where.path, kind)
     n_bytes = stored_bytes(files)
-    if kind not in ("parquet", "delta") or not files or not_direct(files, list(columns.values()), table) or deleted_rows(df, files, where.path, kind):
-        files = ()
-    return ranking.Pairs(df, files, columns, n_bytes)
+    by_spark = kind not in ("parquet", "delta") or not_direct(files, list(columns.values()), table) or deleted_rows(df, files, where.path, kind)
+    return ranking.Pairs(df if by_spark else None, files, columns, n_bytes)
 
 
 def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int, tuple[str, ...], WrittenFile | None]:
@@ -241,6 +240,10 @@ def inputs_of(config: RunConfig) -> dict[str, Input]:
 def scores_of(config: RunConfig) -> dict[str, Scores]:
     """The score tables, by what errors call them."""
     return {f"scores of {table.model or table.path}": table for table in config.score_tables()}
+
+
+def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
+    return read_input(spark, table, where.path, where.format, where.columns, wanted)
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from eval_engine.config import Scores
 from eval_engine.direct_files import deleted_rows, not_direct
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.inputs import input_format, read_input, read_table
+from eval_engine.inputs import input_format, read_input, read_table, table_files
 from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Source
 from eval_engine.stored_file import full_path, located, unreachable
@@ -40,7 +40,7 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
     kind = where.format or input_format(where.path)
     table = _declared(spark, number, name, where, kind)
     source = table.source
-    files = tuple(table.df.inputFiles()) if kind != "csv" else ()
+    files = table_files(table.df, where.path, kind) if kind != "csv" else ()
     users = [source.user, *([] if source.model else ["model"])]
     scores = [source.score] if source.item is None else [*users, source.item, source.score]
     reason = "CSV is text" if kind == "csv" else not_direct(files, scores, name) if files else None

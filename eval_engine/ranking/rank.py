@@ -43,7 +43,7 @@ class Table(NamedTuple):
 class Pairs(NamedTuple):
     """A label table."""
 
-    rows: DataFrame  # user_id, item_id, value
+    rows: DataFrame | None  # user_id, item_id, value; None if workers read the files
     files: tuple[str, ...]  # that workers read themselves; none: Spark reads the rows
     columns: dict[str, str]  # what user_id, item_id and value are called in the files
     n_bytes: int  # of the files, more or less
@@ -96,12 +96,12 @@ def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split
     """PARCELS of labelled pairs and of who lies where."""
     by_spark = {table.source.number for table in asked.tables if table.rows is not None}
     mine = [split for split in splits if files[split.file][1].number not in by_spark]
-    pairs = pair_splits({source: (table.files, table.columns) for source, table in asked.labels.items() if table.files}, n_readers)
+    pairs = pair_splits({source: (table.files, table.columns) for source, table in asked.labels.items() if table.rows is None}, n_readers)
     found = []
     if mine or pairs:
         found.append(spark.range(0, n_readers, 1, n_readers).mapInArrow(read_splits(files, mine, pairs, n_readers, n_cells), PARCELS))
     for source, label_table in asked.labels.items():
-        if not label_table.files:
+        if label_table.rows is not None:
             number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
             found.append(label_table.rows.select(number, "user_id", "item_id", "value").mapInArrow(scanned_pairs(n_cells), PARCELS))
     for table in asked.tables:

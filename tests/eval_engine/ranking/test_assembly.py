@@ -1,0 +1,167 @@
+"""Labels and places of scores brought together, without Spark, against loops over the tables: from label and score files to the plan, parts and facts."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eval_engine.packed import unpack
+from eval_engine.parcels import opened
+from eval_engine.ranking.assembly import Assembly, assemble
+from eval_engine.ranking.cells import kept_users, pair_splits, read_splits
+from eval_engine.ranking.facts import Facts, from_json, to_json, together
+from eval_engine.ranking.settings import Files, Ranking, Source
+from eval_engine.ranking.splits import plan_splits
+
+ITEMS = 20
+
+
+def ids(numbers: Any, text: bool) -> pa.Array:
+    return pa.array([f"id {n}" for n in numbers]) if text else pa.array(np.asarray(numbers, np.int64))
+
+
+class World:
+    """Files of a dense table of model d, a long one of models l and m, whose rows are together for some users only, and of labels; kept: users of model k."""
+
+    def __init__(self, folder: Path, text: bool) -> None:
+        rng = np.random.default_rng(11)
+        self.text = text
+        self.users = rng.permutation(60) + 7
+        self.dense, self.kept = self.users[rng.random(60) < 0.95], self.users[:58]
+        pq.write_table(
+            pa.table({"u": ids(self.dense, text), "scores": pa.array([b"\0" * 4 * ITEMS] * len(self.dense))}), folder / "d", row_group_size=9
+        )
+        together, apart = self.users[:40], self.users[40:]
+        rows = [(model, user) for model in "lm" for user in together for _ in range(ITEMS)]
+        loose = [(model, user) for model in "lm" for user in apart for _ in range(ITEMS)]
+        rows += [loose[n] for n in rng.permutation(len(loose))]
+        self.long = rows
+        half = len(rows) // 2
+        for n, part in enumerate((rows[:half], rows[half:])):
+            table = {
+                "model": [m for m, _ in part],
+                "u": ids([u for _, u in part], text),
+                "i": ids(np.zeros(len(part), int), text),
+                "s": np.zeros(len(part)),
+            }
+            pq.write_table(pa.table(table), folder / f"l{n}", row_group_size=77)
+        self.pairs = {
+            "random": [(int(u), int(i), 1.0) for u in rng.choice([*self.users, 1000], 50) for i in rng.choice(ITEMS, 3, replace=False)],
+            "logged": [(int(u), int(i), 2.0) for u in self.users for i in rng.choice(ITEMS + 2, 2, replace=False)],
+        }
+        for source, found in self.pairs.items():
+            user, item, value = zip(*found, strict=True)
+            pq.write_table(pa.table({"who": ids(user, text), "what": ids(item, text), "value": value}), folder / source, row_group_size=40)
+        pq.write_table(pa.table({"item_id": ids(range(ITEMS), text), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue")
+        self.folder = folder
+        long = Source(1, "long", None, "u", "i", "s")
+        self.files: Files = (
+            (str(folder / "d"), Source(0, "dense", "d", "u", None, "scores")),
+            (str(folder / "l0"), long),
+            (str(folder / "l1"), long),
+        )
+
+    def assembled(self, n_readers: int, n_cells: int, policy: str) -> tuple[dict[str, list[Any]], Facts]:
+        """What comes out, by kind, and the facts."""
+        splits = plan_splits(self.files, 3)
+        columns = {"user_id": "who", "item_id": "what", "value": "value"}
+        pairs = pair_splits({source: ((str(self.folder / source),), columns) for source in self.pairs}, n_readers)
+        cells: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        read = read_splits(self.files, splits, pairs, n_readers, n_cells)
+        found = [batch for n in range(n_readers) for batch in read(iter([pa.RecordBatch.from_pydict({"id": [n]})]))]
+        kept = pa.RecordBatch.from_pydict({"model": ["k"] * len(self.kept), "user_id": ids(self.kept, self.text)})
+        found += kept_users(n_cells)(iter([kept]))
+        for batch in found:
+            for row in range(batch.num_rows):
+                cells[batch["cell"][row].as_py()].append(batch.slice(row, 1))
+        ranking = Ranking(ITEMS, 5, (str(self.folder / "catalogue"),), policy)
+        how = Assembly(ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), True, False, "STRING" if self.text else "BIGINT")
+        rows: dict[str, list[Any]] = defaultdict(list)
+        facts = []
+        for some in (sorted(cells)[::2], sorted(cells)[1::2]):  # two tasks
+            for batch in assemble(how)(iter([row for cell in some for row in cells[cell][::-1]])):
+                for n, kind in enumerate(batch["kind"].to_pylist()):
+                    if kind == "facts":
+                        facts.append(from_json(batch["rows"][n].as_py()))
+                    else:
+                        rows[kind] += list(self._rows(batch.slice(n, 1)))
+        assert {split.task for split in splits} == {0, 1, 2}
+        return rows, together(facts)
+
+    @staticmethod
+    def _rows(parcel: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        found = opened(parcel["rows"])
+        for row in found.to_pylist():
+            yield {name: parcel[name][0].as_py() for name in ("task", "file", "block")} | row
+
+    def labels(self, user: int) -> tuple[list[int], list[int]]:
+        """Positions of the user's exposures that can be used, and of its logged pairs."""
+        logged = sorted({i for u, i, _ in self.pairs["logged"] if u == user and i < ITEMS})
+        mine = [i for u, i, _ in self.pairs["random"] if u == user]
+        return sorted(i for i in mine if mine.count(i) == 1 and i not in logged), logged
+
+    def named(self, user: int) -> Any:
+        return f"id {user}" if self.text else user
+
+    def covered(self) -> set[int]:
+        """Users that every model scored, or that have no usable exposure."""
+        everywhere = set(self.dense.tolist()) & set(self.kept.tolist()) & {int(u) for _, u in self.long}
+        return {int(u) for u in self.users if int(u) in everywhere or not self.labels(int(u))[0]}
+
+
+def numbers(packed: bytes, kind: Any) -> list[Any]:
+    return list(unpack(pa.array([packed], pa.binary()), kind)[1].tolist())
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(("n_readers", "n_cells"), [(1, 1), (5, 13)])
+def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_readers: int, n_cells: int) -> None:
+    world = World(tmp_path, text)
+    found, facts = world.assembled(n_readers, n_cells, "quarantine")
+    covered = world.covered()
+    places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for row, user in enumerate(world.dense.tolist()):
+        places["d", user].append((0, row))
+    half = len(world.long) // 2
+    for row, (model, user) in enumerate(world.long):
+        places[model, int(user)].append((1, row) if row < half else (2, row - half))
+    whole = {key: at for key, at in places.items() if len({f for f, _ in at}) == 1 and at[-1][1] - at[0][1] + 1 == len(at)}
+    planned = {(row["model"], row["user_id"]): row for row in found["plan"]}
+    assert len(planned) == len(found["plan"])
+    assert set(planned) == {(model, world.named(user)) for model, user in whole if user in covered}
+    for (model, user), at in whole.items():
+        if user in covered:
+            row = planned[model, world.named(user)]
+            assert (row["file"], row["first_row"], row["last_row"]) == (at[0][0], at[0][1], at[-1][1])
+            assert row["block"] == at[0][1] // (8 if model == "d" else 100)
+            random, logged = world.labels(user)
+            assert (numbers(row["random"]["positions"], np.int32), numbers(row["excluded"], np.int32)) == (random, logged)
+            assert numbers(row["random"]["values"], np.float64) == [1.0] * len(random)
+    apart = {(model, world.named(user)) for (model, user) in set(places) - set(whole) if user in covered}
+    assert {(row["model"], row["user_id"]) for row in found["parts"]} == apart
+    assert facts.apart == len(set(places) - set(whole)) > 0
+    assert {row["user_id"] for row in found["labels"]} == {user for _, user in apart}
+    assert facts.users == {"d": len(world.dense), "k": len(world.kept), "l": 60, "m": 60}
+    assert facts.label_rows == {"random": 150, "truth": 0, "logged": 120}
+
+
+def test_what_breaks_a_rule_is_counted_with_the_first_example(tmp_path: Path) -> None:
+    world = World(tmp_path, False)
+    found, facts = world.assembled(3, 7, "quarantine")
+    uncovered = [u for u in {u for u, _, _ in world.pairs["random"]} if world.labels(u)[0] and u not in world.covered()]
+    assert facts.uncovered["not_scored"].n_rows == len(uncovered) > 1
+    first = min(map(str, uncovered))
+    assert facts.uncovered["not_scored"].example.startswith(f"user_id={first}, model=")
+    copies = [p for p in world.pairs["random"] if [q[:2] for q in world.pairs["random"]].count(p[:2]) > 1]
+    assert facts.broken["random", "duplicate_key"].n_rows == len(copies) > 0
+    assert facts.broken["logged", "outside_catalogue"].n_rows == sum(i >= ITEMS for _, i, _ in world.pairs["logged"]) > 0
+    assert len(found["broken"]) == sum(told.n_rows for told in facts.broken.values())
+    again = world.assembled(1, 2, "error")
+    assert again[1] == facts
+    assert not again[0]["broken"]
+    assert from_json(to_json(facts)) == facts

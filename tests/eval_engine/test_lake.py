@@ -1,0 +1,45 @@
+"""Written tables, by whichever way they were written: rules, small rows, and what two ways read of them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from eval_engine.lake import Lake
+from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS, TABLES, Table
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table.rules], ids=lambda table: table.name)
+def test_rows_keep_the_rules_of_their_table(finished_run: Any, spark: SparkSession, table: Table) -> None:
+    rows = Lake(spark, finished_run.config["lake"]).read(table, "small")
+    assert table == QUALITY or not rows.isEmpty()
+    broken = rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules))
+    assert broken.isEmpty()  # Delta does not look at files that are committed by name
+
+
+def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSession) -> None:
+    lake = Lake(spark, finished_run.config["lake"])
+    for table, key in ((RUNS, lambda row: row["stage"]), (ESTIMATES, lambda row: [str(row[name]) for name in ESTIMATES.key])):
+        ours = sorted(lake.rows(table, {"run_id": "small"}), key=key)
+        theirs = sorted((row.asDict() for row in lake.read(table, "small").collect()), key=key)
+        for row in (*ours, *theirs):
+            row.pop("started_at", None)  # Spark tells it in the zone of the driver
+        assert ours == theirs
+        assert ours
+
+
+def test_few_rows_take_the_place_of_a_stage_only(tmp_path: Path, spark: SparkSession) -> None:
+    lake = Lake(spark, str(tmp_path / "a lake"))
+    now = datetime.now(UTC)
+    for stage, status in (("rank", "running"), ("evaluate", "done"), ("rank", "failed")):
+        lake.put(RUNS, [(status, now, 1.5, "{}", {"spark": "x"}, {}, None)], {"run_id": "r", "stage": stage})
+    assert {(row["stage"], row["status"], row["versions"]["spark"], row["started_at"]) for row in lake.rows(RUNS, {"run_id": "r"})} == {
+        ("rank", "failed", "x", now),
+        ("evaluate", "done", "x", now),
+    }
+    lake.put(RUNS, [], {"run_id": "r", "stage": "rank"})
+    assert [row["stage"] for row in lake.rows(RUNS, {"run_id": "r"})] == ["evaluate"]
+    assert lake.rows(RUNS, {"run_id": "other"}) == []
+    assert lake.rows(QUALITY, {"run_id": "r"}) == lake.partitions(RANKS, "r") == []

@@ -1,0 +1,41 @@
+"""Rows come out of parcels as they went in, whatever they are and however they were bundled."""
+
+import numpy as np
+import pyarrow as pa
+
+from eval_engine.parcels import HELD_BYTES, bundled, held, opened, sealed
+
+
+def test_rows_come_back_with_nulls_text_and_structs() -> None:
+    rows = pa.RecordBatch.from_pydict({"id": ["a", None, "ü"], "n": pa.array([1, None, 3], pa.int32()), "s": [{"x": b"1"}, None, {"x": b""}]})
+    assert opened([pa.scalar(sealed(rows))]).to_pydict() == rows.to_pydict()
+    assert opened([pa.scalar(sealed(rows.slice(1, 1))), pa.scalar(sealed(rows))])["id"].to_pylist() == [None, "a", None, "ü"]
+
+
+def test_what_spark_knows_of_nulls_makes_no_other_schema() -> None:
+    told = pa.RecordBatch.from_arrays([pa.array([1])], schema=pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+    assert opened([pa.scalar(sealed(told)), pa.scalar(sealed(pa.RecordBatch.from_pydict({"n": [2]})))])["n"].to_pylist() == [1, 2]
+
+
+def test_a_parcel_per_key_in_the_order_of_the_keys() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 4, 500), rng.integers(-2, 3, 500)
+    rows = pa.RecordBatch.from_pydict({"row": np.arange(500)})
+    (a, b), parcels = bundled(rows, first, second)
+    keys = list(zip(a.tolist(), b.tolist(), strict=True))
+    assert keys == sorted(set(zip(first.tolist(), second.tolist(), strict=True)))
+    for key, parcel in zip(keys, parcels, strict=True):
+        assert opened([parcel])["row"].to_pylist() == [n for n in range(500) if (first[n], second[n]) == key]
+
+
+def test_no_rows_make_no_parcel() -> None:
+    (keys,), parcels = bundled(pa.RecordBatch.from_pydict({"row": pa.array([], pa.int64())}), np.zeros(0, np.int64))
+    assert keys.size == len(parcels) == 0
+
+
+def test_held_rows_are_the_same_rows_in_bounded_batches() -> None:
+    batches = [pa.RecordBatch.from_pydict({"n": np.arange(k * 10**6, (k + 1) * 10**6)}) for k in range(9)]
+    found = list(held([*batches, batches[0].slice(0, 0)]))
+    assert [batch.nbytes <= HELD_BYTES + batches[0].nbytes for batch in found] == [True] * len(found)
+    assert len(found) == 2
+    np.testing.assert_array_equal(pa.concat_batches(found)["n"], np.arange(9 * 10**6))
