@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
+from eval_engine.kernels.spans import spans_of
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Source
@@ -64,27 +65,20 @@ class UserSpan(NamedTuple):
 
 def spans(users: pa.Array, rows: Ints) -> UserSpan:
     """First and last row and number of rows of each user; rows are the numbers, rising, of the users' rows in the file."""
-    values, names = (users.indices, users.dictionary) if pa.types.is_dictionary(users.type) else (users.cast(pa.int64()), None)
-    nobody = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    flat = values.fill_null(0).to_numpy(zero_copy_only=False)
-    lost = rows[:0] if nobody is None else rows[nobody]
-    if nobody is not None:
-        flat, rows = flat[~nobody], rows[~nobody]
+    values = users.indices if pa.types.is_dictionary(users.type) else users.cast(pa.int64())
+    flat = values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy()
     starts = _heads(flat)  # of runs of one user
+    if values.null_count:  # as numbers, NULL and 0 are one run
+        nobody = values.is_null().to_numpy(zero_copy_only=False)
+        starts = np.union1d(starts, _heads(nobody))
     ends = np.append(starts[1:], flat.size)
-    order = np.argsort(flat[starts])
-    heads = _heads(flat[starts][order])  # of runs of one user that are neighbours now
-    found = pa.array(flat[starts][order][heads])
-    ids = found if names is None else names.take(found).cast(pa.string())
-    if not heads.size:
-        low = high = n_rows = np.zeros(0, np.int64)
-    else:
-        low, high = np.minimum.reduceat(rows[starts][order], heads), np.maximum.reduceat(rows[ends - 1][order], heads)
-        n_rows = np.add.reduceat((ends - starts)[order], heads)
-    if lost.size:
-        ids = pa.concat_arrays([ids, pa.nulls(1, ids.type)])
-        low, high, n_rows = np.append(low, lost[0]), np.append(high, lost[-1]), np.append(n_rows, lost.size)
-    return UserSpan(ids, low, high, n_rows)
+    coded = values.take(pa.array(starts)).dictionary_encode()
+    names = coded.dictionary if not pa.types.is_dictionary(users.type) else users.dictionary.take(coded.dictionary).cast(pa.string())
+    codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+    low, high, n_rows = spans_of(codes, len(names) + 1, rows[starts], rows[ends - 1], ends - starts)
+    if n_rows[-1]:
+        return UserSpan(pa.concat_arrays([names, pa.nulls(1, names.type)]), low, high, n_rows)
+    return UserSpan(names, low[:-1], high[:-1], n_rows[:-1])
 
 
 def _heads(values: Ints) -> Ints:

@@ -40,39 +40,50 @@ def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
 
 
 class RowCursor:
-    """The rows of the file that the plan has come to; moves forward only."""
+    """The rows of the file that the plan has come to; moves forward only. They lie in memory that is kept: to get fresh memory costs more than to fill it."""
 
     def __init__(self, files: Files, ranking: Ranking) -> None:
         self.files, self.items = files, item_ids(ranking.catalogue)
-        self.file, self.first = -1, 0
+        self.file = -1
         self.batches: Iterator[tuple[int, pa.RecordBatch]] = iter(())
-        self.held: list[Rows] = []  # rows from self.first on
+        self.first, self.n_held = 0, 0  # number in the file of the first held row, and how many are held
+        self.held = Rows(np.empty(0, np.int32), np.empty(0, np.float32))
 
     def read(self, file: int, first: int, end: int) -> Rows:
-        """Rows first..end; first is at least as far as that of the call before."""
+        """Rows first..end, which the caller may change; first is at least as far as the end of the call before."""
         path, source = self.files[file]
         if file != self.file:
-            self.file, self.first, self.held = file, first, []
+            self.file, self.first, self.n_held = file, first, 0
             assert source.item is not None
             self.batches = batches(path, [source.item, source.score], first)
-        while self.held and self.first + self.held[0].scores.size <= first:
-            self.first += self.held.pop(0).scores.size
-        while not self.held or self.first + sum(rows.scores.size for rows in self.held) < end:
+        done, self.n_held = min(first - self.first, self.n_held), max(0, self.n_held - (first - self.first))
+        for held in self.held:
+            held[: self.n_held] = held[done : done + self.n_held]
+        self.first = first
+        while self.n_held < end - first:
             start, batch = next(self.batches, (-1, None))
             if batch is None:
                 raise DataError(f"scores: {path} has no row {end - 1:,} any more: it was replaced while it was read. Start the run again.")
-            if start + batch.num_rows <= first:
-                continue
-            if not self.held:
-                self.first = start
-            self.held.append(rows_of(batch, source, self.items))
-        positions, scores = (np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*self.held, strict=True))
-        return Rows(positions[first - self.first : end - self.first], scores[first - self.first : end - self.first])
+            skipped = first + self.n_held - start
+            if skipped < batch.num_rows:
+                self._hold(rows_of(batch.slice(skipped), source, self.items))
+        return Rows(self.held.positions[: end - first], self.held.scores[: end - first])
+
+    def _hold(self, rows: Rows) -> None:
+        n = self.n_held + rows.scores.size
+        if n > self.held.scores.size or rows.scores.dtype != self.held.scores.dtype:
+            grown = Rows(np.empty(n + n // 4, np.int32), np.empty(n + n // 4, rows.scores.dtype))
+            for old, new in zip(self.held, grown, strict=True):
+                new[: self.n_held] = old[: self.n_held]
+            self.held = grown
+        for held, added in zip(self.held, rows, strict=True):
+            held[self.n_held : n] = added
+        self.n_held = n
 
 
 def _ranked(users: Users, lists: rank_lists.Lists, source: Source, ranking: Ranking) -> pa.RecordBatch:
     offsets, positions, where = side_by_side([users.positions[name] for name in SOURCES])
-    found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items)
+    found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items, in_place=True)
     above, level = rank_lists.count(found.lists, offsets, found.label_scores)
     top = rank_lists.first(found.lists, min(ranking.top, ranking.n_items))
     facts = ListFacts(found.label_scores, above, level, *top, np.diff(lists.offsets), found.candidates, found.outside, found.nan, found.twice)

@@ -15,7 +15,7 @@ from eval_engine.ranking.settings import Files
 from eval_engine.stored_file import open_file
 
 TASK_BYTES = 1280 * 2**20  # a task costs Spark and Python some 30 ms beside its work
-ROW_BYTES = 64  # what a user, an item and a score take while they are ranked: a task gets 8 M rows, and stays under 1 GB
+ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
 
 
 class Split(NamedTuple):
