@@ -68,7 +68,7 @@ def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
 
 def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of some partitions of a small table."""
-    found = DeltaTable(delta_uri(uri)).to_pyarrow_table(partitions=[(name, "=", value) for name, value in where.items()])
+    found = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=[(name, "=", value) for name, value in where.items()])
     return [
         row | {name: dict(row[name]) for name, kind in zip(found.column_names, found.schema.types, strict=True) if pa.types.is_map(kind)}
         for row in found.to_pylist()

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from eval_engine.delta_commit import delta_uri
@@ -28,9 +29,27 @@ def not_direct(files: tuple[str, ...], columns: list[str], table: str) -> str | 
     return None
 
 
+def mapped_columns(df: DataFrame, path: str, kind: str) -> bool:
+    """Whether a Delta table's columns may have other names in its files: a name that is there may be another column's old one."""
+    if kind not in ("delta", "table"):
+        return False
+    known = _metadata(path) if kind == "delta" else None
+    if known is None:
+        name = f"delta.`{full_path(path)}`" if kind == "delta" else path
+        try:
+            detail = df.sparkSession.sql(f"DESCRIBE DETAIL {name}").first()
+        except AnalysisException:  # a catalog's table that is not Delta
+            return False
+        properties = dict(detail["properties"] or {}) if detail else {}
+    else:
+        properties = known[0]
+    return properties.get("delta.columnMapping.mode", "none") != "none"
+
+
 def deleted_rows(df: DataFrame, files: tuple[str, ...], path: str, kind: str) -> bool:
     """Whether the files hold rows that the table has no more: Delta marks them as deleted elsewhere."""
-    if kind not in ("delta", "table") or (kind == "delta" and not _may_mark_rows(path)):
+    known = _metadata(path) if kind == "delta" else None
+    if kind not in ("delta", "table") or (known is not None and "deletionVectors" not in known[1]):
         return False
     stored = 0
     for file in files:
@@ -39,11 +58,13 @@ def deleted_rows(df: DataFrame, files: tuple[str, ...], path: str, kind: str) ->
     return stored != df.count()
 
 
-def _may_mark_rows(path: str) -> bool:
+def _metadata(path: str) -> tuple[dict[str, str], list[str]] | None:
+    """Properties and reader features of a Delta table; None if delta-rs cannot tell."""
     try:
-        return "deletionVectors" in (DeltaTable(delta_uri(full_path(path))).protocol().reader_features or [])
-    except Exception:  # storage or features that delta-rs does not know: Spark tells
-        return True
+        found = DeltaTable(delta_uri(full_path(path)))
+        return found.metadata().configuration, [str(feature) for feature in found.protocol().reader_features or []]
+    except Exception:  # storage or features that it does not know: Spark tells
+        return None
 
 
 def stored_bytes(files: tuple[str, ...]) -> int:

@@ -18,7 +18,7 @@ from rich.console import Console
 from eval_engine.catalogue import check_catalogue
 from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
-from eval_engine.direct_files import deleted_rows, not_direct, stored_bytes
+from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
 from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
@@ -167,7 +167,12 @@ def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     columns = {name: where.columns.get(name, name) for name in PAIR}
     files = table_files(df, where.path, kind)
     n_bytes = stored_bytes(files)
-    by_spark = kind not in ("parquet", "delta") or not_direct(files, list(columns.values()), table) or deleted_rows(df, files, where.path, kind)
+    by_spark = (
+        kind not in ("parquet", "delta")
+        or not_direct(files, list(columns.values()), table)
+        or mapped_columns(df, where.path, kind)
+        or deleted_rows(df, files, where.path, kind)
+    )
     return ranking.Pairs(df if by_spark else None, files, columns, n_bytes)
 
 

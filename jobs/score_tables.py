@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from eval_engine.config import Scores
-from eval_engine.direct_files import deleted_rows, not_direct
+from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs import input_format, read_input, read_table, table_files
 from eval_engine.ranking.rank import plain_id
@@ -44,6 +44,8 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
     users = [source.user, *([] if source.model else ["model"])]
     scores = [source.score] if source.item is None else [*users, source.item, source.score]
     reason = "CSV is text" if kind == "csv" else not_direct(files, scores, name) if files else None
+    if reason is None and files and mapped_columns(table.df, where.path, kind):
+        reason = "its columns have other names in its files"
     why_scanned = None
     if reason is None and files:
         if source.item is None:

@@ -93,3 +93,19 @@ def test_the_frame_of_all_items_keeps_logged_pairs(small_run: Any, spark: SparkS
     small_run.config["frame"] = "all_items"
     small_run.logged = small_run.logged[:, :0]  # nothing is excluded
     check_ranks(small_run, small_run.ranks(spark))
+
+
+def test_labels_in_delta_whose_columns_took_each_others_names_and_whose_rows_were_deleted(small_run: Any, spark: SparkSession) -> None:
+    right = small_run.tables["exposures"]
+    wrong = right.slice(0, 5).set_column(0, "user_id", pa.array([-1] * 5))
+    both = pa.concat_tables([wrong, right]).rename_columns(["user_id", "item_id", "stars"])
+    small_run.tables["exposures"] = both.append_column("value", pa.array(np.full(both.num_rows, 0.5)))
+    small_run.write()
+    delta = f"{small_run.folder}/in/delta"
+    writer = spark.read.parquet(f"{small_run.folder}/in/exposures").write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer.option("delta.columnMapping.mode", "name").save(delta)
+    spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
+    spark.sql(f"ALTER TABLE delta.`{delta}` RENAME COLUMN value TO old")
+    spark.sql(f"ALTER TABLE delta.`{delta}` RENAME COLUMN stars TO value")
+    small_run.config["inputs"]["exposures"]["path"] = delta
+    check_ranks(small_run, small_run.ranks(spark))
