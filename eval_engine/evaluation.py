@@ -22,7 +22,7 @@ from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 from eval_engine.ranking.part_files import Worker
-from eval_engine.ranking.spread import Plan
+from eval_engine.ranking.planned import Plan
 from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
 from eval_engine.worker_process import settle
 

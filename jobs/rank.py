@@ -27,9 +27,10 @@ from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.facts import Facts
 from eval_engine.ranking.part_files import Part, Target, sweep
+from eval_engine.ranking.planned import Plan
 from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Ranking
-from eval_engine.ranking.spread import Plan, labels_schema, rows_of_parcels
+from eval_engine.ranking.spread import labels_schema, rows_of_parcels
 from eval_engine.ranking.thresholds import thresholds_sql
 from eval_engine.session import batches_by_bytes, few_scan_tasks, planned_once
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS

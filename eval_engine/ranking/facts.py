@@ -20,9 +20,6 @@ class Facts(NamedTuple):
     uncovered: dict[str, Told]  # rules of users with scores and labels
 
 
-NOTHING = Facts({}, {}, 0, {}, {})
-
-
 def to_json(facts: Facts) -> bytes:
     """The facts as bytes."""
     broken = [[source, rule, *told] for (source, rule), told in facts.broken.items()]

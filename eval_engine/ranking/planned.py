@@ -1,14 +1,15 @@
-"""What a Python worker does with its plan: opens the parcels, block after block, and ranks each user where its scores lie.
+"""A plan, and what a Python worker does with its part of it: opens the parcels, block after block, and ranks each user where its scores lie.
 
 In: parcels of the plan (ranking/assembly.py), sorted by file and block. Out: rows of the ranks table. Scores go from file to kernel; only labels come in and only
 ranks and top lists go out.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from eval_engine.parcels import opened
 from eval_engine.ranking.dense_worker import VectorCursor, rank_vectors
@@ -16,6 +17,13 @@ from eval_engine.ranking.long_worker import RowCursor, rank_gathered
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.settings import Files, Ranking
 from eval_engine.worker_process import settle
+
+
+class Plan(NamedTuple):
+    """Rows for tasks, in the order a task works them off, and the worker function for mapInArrow that ranks them."""
+
+    rows: DataFrame
+    worker: Worker
 
 
 def rank_plan(ranking: Ranking, files: Files) -> Worker:

@@ -22,10 +22,10 @@ from eval_engine.ranking.cells import PARCELS, kept_users, pair_splits, read_spl
 from eval_engine.ranking.facts import Facts, from_json, together
 from eval_engine.ranking.long_worker import BLOCK_ROWS
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
-from eval_engine.ranking.planned import rank_plan
+from eval_engine.ranking.planned import Plan, rank_plan
 from eval_engine.ranking.settings import Files, Ranking, Source
 from eval_engine.ranking.splits import Split, plan_splits
-from eval_engine.ranking.spread import Plan, spread_plan
+from eval_engine.ranking.spread import spread_plan
 from eval_engine.tables import RANKS
 
 CELL_BYTES = 32 * 2**20  # labels and places of a cell; several times that while they are brought together

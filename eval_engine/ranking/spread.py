@@ -8,7 +8,6 @@ What is shuffled are labels' numbers and top lists. A task's rows are at most a 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -16,19 +15,12 @@ from pyspark.sql import functions as F
 
 from eval_engine.judged_labels import SOURCES
 from eval_engine.parcels import opened
-from eval_engine.ranking.part_files import Worker
+from eval_engine.ranking.planned import Plan
 from eval_engine.ranking.settings import Files, Ranking
 from eval_engine.ranking.splits import Split
 from eval_engine.ranking.spread_worker import COUNTS, count_parts, find_labels, merge_labels, merge_parts
 
 KEYS = ("model", "user_id", "input")
-
-
-class Plan(NamedTuple):
-    """Rows for tasks, in the order a task works them off, and the worker function for mapInArrow."""
-
-    rows: DataFrame
-    worker: Worker
 
 
 def spread_plan(assembled: DataFrame, id_type: str, files: Files, splits: Sequence[Split], ranking: Ranking) -> Plan:
