@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from eval_engine.config import check_run_id
 from eval_engine.delta_commit import WrittenFile, commit_files, delta_uri, write_file
-from eval_engine.delta_table import arrow_schema, create_table, partitions_of, rows_of
+from eval_engine.delta_table import arrow_schema, create_table, partitions_of, rows_of, schema_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
@@ -29,6 +29,7 @@ from eval_engine.tables import Table, split
 UNWRITABLE = re.compile(
     r"Permission denied|Mkdirs failed|CANNOT_CREATE_LOG_PATH|Read-only|AccessDenied|not permitted|Not a directory|FileAlreadyExists|ParentNotDirectory"
 )
+IDS = {"int64": "BIGINT", "string": "STRING", "large_string": "STRING", "string_view": "STRING"}  # Arrow's name: SQL's
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 
 
@@ -47,10 +48,15 @@ class Lake:
     def rows(self, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
         """The rows of a small table that match; none if there is no such table."""
         check_run_id(where["run_id"])
-        if self._columns(table) is None:
+        if not self.in_catalog:
+            try:
+                return rows_of(self._uri(table), where)
+            except TableNotFoundError:
+                return []
+            except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
+                pass
+        if not self.has(table):
             return []
-        if self.not_for_workers is None:
-            return rows_of(self._uri(table), where)
         found = self.spark.table(self.name(table))
         for name, value in where.items():
             found = found.where(F.col(name) == value)
@@ -58,10 +64,15 @@ class Lake:
 
     def partitions(self, table: Table, run_id: str) -> list[dict[str, str]]:
         """The partitions of a run, each as its columns' values; none if there is no such table."""
-        if self._columns(table) is None:
+        if not self.in_catalog:
+            try:
+                return partitions_of(self._uri(table), {"run_id": run_id})
+            except TableNotFoundError:
+                return []
+            except Exception:  # as in rows
+                pass
+        if not self.has(table):
             return []
-        if self.not_for_workers is None:
-            return partitions_of(self._uri(table), {"run_id": run_id})
         return [row.asDict() for row in self.read(table, run_id).select(*table.partitions).distinct().collect()]
 
     def put(self, table: Table, rows: Sequence[Sequence[Any]], where: dict[str, str], id_type: str = "BIGINT") -> None:
@@ -94,7 +105,6 @@ class Lake:
         self.create(table, id_type, where)
         rows = rows.withColumns({name: F.lit(value) for name, value in where.items()})
         target = self.spark.table(self.name(table))
-        _same_ids(table, rows, target)
         chosen = rows.select(*target.columns)
         writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", _predicate(where, except_models))
         with self._told(table):
@@ -166,22 +176,28 @@ class Lake:
                     f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA PARTITIONED BY ({', '.join(table.partitions)}) "
                     f"COMMENT {_quoted(table.about)} {properties}"
                 )
-            have = set(self.spark.table(self.name(table)).columns)
-        if have != set(table.names):
+            have = self._columns(table) or {}
+        if set(have) != set(table.names):
             raise LakeError(
                 f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.names))}: another version made it. Give another `lake`."
             )
+        for name in ("user_id", "item_id"):
+            if name in have and have[name] != id_type:
+                raise DataError(
+                    f"{table.name}.{name} is {id_type} in this run but {have[name]} in the lake: ids are of one type in a lake. "
+                    "Give another `lake`, or cast the input."
+                )
 
-    def _columns(self, table: Table) -> set[str] | None:
-        """The columns of the table; None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
+    def _columns(self, table: Table) -> dict[str, str] | None:
+        """The columns of the table and their types (BIGINT, STRING, ... of ids, at least); None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
         if not self.in_catalog:
             try:
-                return {field.name for field in DeltaTable(delta_uri(f"{self.root}/{table.name}")).schema().fields}
+                return {field.name: IDS.get(str(field.type), "") for field in schema_of(self._uri(table))}
             except TableNotFoundError:
                 return None
             except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
                 pass
-        return set(self.spark.table(self.name(table)).columns) if self.has(table) else None
+        return {name: kind.upper() for name, kind in self.spark.table(self.name(table)).dtypes} if self.has(table) else None
 
     @contextmanager
     def _told(self, table: Table) -> Iterator[None]:
@@ -217,13 +233,3 @@ def _first_line(error: Exception) -> str:
         (line for line in lines if re.search(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already", line)), lines[0] if lines else ""
     )
     return told[:300].rstrip(".") + "."
-
-
-def _same_ids(table: Table, rows: DataFrame, target: DataFrame) -> None:
-    """Ids are of one type in a lake."""
-    have, want = dict(rows.dtypes), dict(target.dtypes)
-    for name in ("user_id", "item_id"):
-        if name in have and name in want and have[name] != want[name]:
-            raise DataError(
-                f"{table.name}.{name} is {have[name].upper()} in this run but {want[name].upper()} in the lake: ids are of one type in a lake. Give another `lake`, or cast the input."
-            )

@@ -44,7 +44,7 @@ class Pairs(NamedTuple):
     """A label table."""
 
     rows: DataFrame | None  # user_id, item_id, value; None if workers read the files
-    files: tuple[str, ...]  # that workers read themselves; none: Spark reads the rows
+    files: tuple[str, ...]
     columns: dict[str, str]  # what user_id, item_id and value are called in the files
     n_bytes: int  # of the files, more or less
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from eval_engine.errors import DataError
 from eval_engine.lake import Lake
 from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS, TABLES, Table
 
@@ -43,3 +44,17 @@ def test_few_rows_take_the_place_of_a_stage_only(tmp_path: Path, spark: SparkSes
     assert [row["stage"] for row in lake.rows(RUNS, {"run_id": "r"})] == ["evaluate"]
     assert lake.rows(RUNS, {"run_id": "other"}) == []
     assert lake.rows(QUALITY, {"run_id": "r"}) == lake.partitions(RANKS, "r") == []
+
+
+def test_who_only_reads_writes_nothing(tmp_path: Path, spark: SparkSession) -> None:
+    lake = Lake(spark, str(tmp_path / "none"))
+    assert lake.rows(RUNS, {"run_id": "r"}) == lake.partitions(RANKS, "r") == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSession) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    lake.create(RANKS, "BIGINT", {"run_id": "r"})
+    lake.create(RANKS, "BIGINT", {"run_id": "r"})
+    with pytest.raises(DataError, match=r"ranks.user_id is STRING in this run but BIGINT in the lake: ids are of one type"):
+        lake.create(RANKS, "STRING", {"run_id": "r"})
