@@ -114,5 +114,14 @@ RUNS = Table(
     ("status IN ('running', 'done', 'failed')",),
     ("run_id", "stage"),
 )
+TRIALS = Table(
+    "trials",
+    "Each model a run trained: its spec, how training went and ended, what its held-out result was (smaller is better).",
+    "run_id STRING NOT NULL, model STRING NOT NULL, kind STRING NOT NULL, spec STRING NOT NULL, status STRING NOT NULL, stop_on STRING, held_out DOUBLE, "
+    "train_loss DOUBLE, epochs INT, best_epoch INT, seconds DOUBLE, inputs STRING, error STRING",
+    ("run_id", "model"),
+    ("status IN ('done', 'failed')", "epochs IS NULL OR best_epoch <= epochs"),
+    ("run_id", "model"),
+)
 
-TABLES = (CATALOGUE, RANKS, STATISTICS, ESTIMATES, QUALITY, QUARANTINE, RUNS)
+TABLES = (CATALOGUE, RANKS, STATISTICS, ESTIMATES, QUALITY, QUARANTINE, RUNS, TRIALS)

@@ -1,6 +1,8 @@
 """The command line.
 
     plumbline demo                      a synthetic world, four models, and which of them is really better
+    plumbline train conf/run.yaml       train the models of a run and write their scores
+    plumbline search conf/run.yaml      the same for all trials of its searches, and a table of them
     plumbline evaluate conf/run.yaml    rank, evaluate, report
     plumbline show RUN --lake LAKE      a finished run's table again
 
@@ -60,13 +62,13 @@ def demo(run_id: RunIdOption = None) -> None:
     """Simulate a platform, train models, rank, evaluate and report, in ./demo."""
     from jobs import evaluate as evaluation
     from jobs import rank, report, simulate
-    from jobs.train import run as train
+    from jobs.train import run as run_training
 
     config, console = load(_demo_config(), run_id), Console()
     with console.status("Starting Spark"):
         spark = _session()
     simulate.run(spark, config, console)
-    train(config, console)
+    run_training(config, console)
     for stage in (rank.run, evaluation.run, report.run):
         stage(spark, config, console)
 
@@ -82,6 +84,24 @@ def evaluate(config: Annotated[Path, typer.Argument(help="the run's YAML file")]
         spark = _session()
     for stage in (rank.run, evaluation.run, report.run):
         stage(spark, loaded, console)
+
+
+@app.command()
+def train(config: Annotated[Path, typer.Argument(help="the run's YAML file")], run_id: RunIdOption = None) -> None:
+    """Train the models of a run and write their scores, or their ranks."""
+    from jobs.train import run
+
+    run(load(config, run_id), Console())
+
+
+@app.command()
+def search(config: Annotated[Path, typer.Argument(help="the run's YAML file")], run_id: RunIdOption = None) -> None:
+    """Train every model and trial of a run, and show how they compare on held-out pairs."""
+    from jobs.train import run, show_trials
+
+    loaded, console = load(config, run_id), Console()
+    run(loaded, console)
+    show_trials(loaded, console)
 
 
 @app.command()

@@ -33,7 +33,7 @@ from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.spread import labels_schema, rows_of_parcels
 from eval_engine.ranking.thresholds import thresholds_sql
 from eval_engine.session import batches_by_bytes, few_scan_tasks, planned_once
-from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS
+from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS, TRIALS
 from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
@@ -66,6 +66,7 @@ class Checked(NamedTuple):
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
+    config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
     done_before = stage_status(lake, config.run_id, "rank") == "done"
     with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), batches_by_bytes(spark), ExitStack() as until_done:
@@ -99,6 +100,14 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(QUARANTINE, [], run_id)
         for table_name, rule, n_rows, example, action in quality:
             console.print(f"[yellow]{table_name}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
+
+
+def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
+    """The trials of a search that failed when they last ran: they have no scores."""
+    if config.train is None or not config.train.search:
+        return ()
+    rows = lake.rows(TRIALS, {"run_id": config.run_id})
+    return tuple(sorted(row["model"] for row in rows if row["status"] == "failed" and row["model"] in config.train.trials))
 
 
 def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked:

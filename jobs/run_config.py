@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
-from models.spec import Train
+from models.spec.train import Train
 
 
 class RunConfig(Evaluation):
@@ -36,9 +36,16 @@ class RunConfig(Evaluation):
         """The declared score tables, else those that training writes; none for fused models."""
         if self.scores or not self.train:
             return self.scores
-        names = [model.name for model in self.train.models if model.name not in self.fused_models()]
+        names = [model.name for model in self.train.panel if model.name not in self.fused_models()]
         return tuple(Scores(model=name, path=f"{self.train.scores}/{name}", format="parquet") for name in names)
 
     def fused_models(self) -> tuple[str, ...]:
         """The models that training ranks itself (output: ranks): their rows are in the lake's ranks table, and they have no score table."""
         return self.train.fused_models() if self.train else ()
+
+    def without(self, models: tuple[str, ...]) -> Self:
+        """The same run, less some models of its training."""
+        if not models or self.train is None:
+            return self
+        train = self.train.model_copy(update={"without": (*self.train.without, *models)})
+        return type(self).model_validate({**self.model_dump(), "train": train.model_dump()})

@@ -1,44 +1,111 @@
 """Train the models of a run and write their score tables, or, with output: ranks, their ranks: torch and Arrow, no Spark.
 
     python jobs/train.py --config conf/demo.yaml --run-id 2026-11-15
+    torchrun --nproc-per-node 2 jobs/train.py --config conf/demo.yaml              two processes on this machine
+    spark-submit jobs/train.py --config conf/demo.yaml --processes 2               two on a Spark cluster, by TorchDistributor
 
 Reads feedback and catalogue, and the other labels if there is something to rank. Writes a folder of Parquet files per model, or the model's rows of
-the lake's ranks table (replaces those of this run_id and model only: safe to retry); what is there already for the same inputs is kept.
+the lake's ranks table (replaces those of this run_id and model only: safe to retry), and the model's row of the lake's trials table; what is there
+already for the same inputs is kept. Several processes need a file system that all of them see.
 """
 
 import argparse
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Table as Shown
 
 from eval_engine.errors import ConfigError
-from eval_engine.tables import RANKS
+from eval_engine.stored_file import full_path
+from eval_engine.tables import RANKS, TRIALS
 from jobs.run_config import RunConfig
+from models.errors import TrainingError
 
 if TYPE_CHECKING:
     from models.fused import Run
+    from models.trials_table import Trial
 
 
-def run(config: RunConfig, console: Console) -> None:
-    """Train and write."""
+def run(config: RunConfig, console: Console) -> "list[Trial]":
+    """Train and write; how each model went."""
     inputs, fused = config.inputs, config.fused_models()
     if config.train is None or inputs.feedback is None:
         raise ConfigError("This config has no train section or no inputs.feedback, so there is nothing to train. See conf/demo.yaml.")
     try:
         from models.progress import training_progress
         from models.train import train_all
+        from models.trials_table import note_trial
     except ModuleNotFoundError as error:
         raise ConfigError(f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'.") from None
+    table = _trials(config)
+
+    def note(trial: "Trial") -> None:
+        if table:
+            note_trial(table, config.run_id, trial)
+
     with training_progress(console) as progress:
-        train_all(config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, _run(config) if fused else None)
-    scored = [model.name for model in config.train.models if model.name not in fused]
-    done = [f"{work} {', '.join(names)}" for work, names in (("scored", scored), ("ranked", fused)) if names]
-    console.print(f"[green]✓[/] Trained and {', '.join(done)}")
+        ranking = _run(config) if fused else None
+        trials = train_all(config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note)
+    if not table:
+        console.print(
+            f"[yellow]![/] The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
+        )
+    failed = [trial.model.name for trial in trials if trial.error]
+    for work, names in (("Trained and scored", {model.name for model in config.train.panel} - set(fused)), ("Trained and ranked", set(fused))):
+        if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
+            console.print(f"[green]✓[/] {work} {_few(done)}")
+    if failed:
+        console.print(f"[yellow]![/] Failed, and left out of what follows: {_few(failed)}. The trials table says why.")
+    return trials
+
+
+def show_trials(config: RunConfig, console: Console) -> None:
+    """The trials of a run, the best held-out result of each kind of model first."""
+    from models.trials_table import trials_of
+
+    table = _trials(config)
+    rows = trials_of(table, config.run_id) if table else []
+    shown = Shown("model", "kind", "status", "held out", "stop on", "epochs", "seconds", title=f"Trials of run {config.run_id}")
+    rows.sort(key=lambda row: (row["kind"], row["stop_on"] or "", row["held_out"] is None, row["held_out"], row["model"]))
+    for row in rows:
+        held_out = "" if row["held_out"] is None else f"{abs(row['held_out']):.4f}"
+        epochs = "" if row["epochs"] is None else f"{row['best_epoch']} of {row['epochs']}"
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
+        shown.add_row(row["model"], row["kind"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
+    console.print(shown)
+
+
+def _few(names: list[str]) -> str:
+    """The names, or how many there are."""
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])} and {len(names) - 6} more"
+
+
+def _trials(config: RunConfig) -> str | None:
+    """Where the run's trials are noted; None for a catalog's lake."""
+    from eval_engine.lake import CATALOG_NAME
+
+    return None if CATALOG_NAME.fullmatch(config.lake) else f"{full_path(config.lake)}/{TRIALS.name}"
+
+
+def on_spark(config: str, run_id: str | None, processes: int) -> None:
+    """The same job in so many tasks of a Spark cluster."""
+    from pyspark.ml.torch.distributor import TorchDistributor
+
+    from eval_engine.session import spark_session
+
+    spark = spark_session("plumbline train")
+    arguments = ["--config", full_path(config), *(["--run-id", run_id] if run_id else [])]
+    try:
+        TorchDistributor(num_processes=processes, local_mode=False, use_gpu=False).run(__file__, *arguments)
+    except RuntimeError as error:
+        raise TrainingError(f"one of {processes} processes failed: {error}. Its own message is in the log of its Spark task.") from None
+    finally:
+        spark.stop()
 
 
 def _run(config: RunConfig) -> "Run":
     """Where and how the run's ranks are written."""
-    from eval_engine.lake import CATALOG_NAME, full_path
+    from eval_engine.lake import CATALOG_NAME
     from models.fused import Run
 
     if CATALOG_NAME.fullmatch(config.lake):
@@ -54,5 +121,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="jobs/train.py", description="Train the models of a run.")
     parser.add_argument("--config", required=True, help="the run's YAML file")
     parser.add_argument("--run-id", help="use this run_id instead of the config's")
+    parser.add_argument("--processes", type=int, default=1, help="train in so many tasks of a Spark cluster")
     given = parser.parse_args()
+    if given.processes > 1:
+        told(lambda: on_spark(given.config, given.run_id, given.processes))
     told(lambda: run(load(given.config, given.run_id), Console(stderr=True)))

@@ -8,6 +8,7 @@ function below it is public too, and does not. The fused kernel is for CUDA: on 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,3 +47,13 @@ class Adam:
             eps=EPS,
             maximize=False,
         )
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        return {"first": self.first, "second": self.second, "steps": self.steps}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        for ours, saved in zip((self.first, self.second, self.steps), (state["first"], state["second"], state["steps"]), strict=True):
+            for tensor, value in zip(ours, saved, strict=True):
+                tensor.copy_(value)

@@ -70,6 +70,22 @@ def read_interactions(feedback: Input, catalogue: Input, users: Input | None = N
     return _sorted_pairs(feedback.path, pairs, user_ids, item_ids, items)
 
 
+def read_random_set(source: Input, data: Interactions) -> Interactions:
+    """Pairs of a second table, indexed by the users and items of the first; an id that those lack is a DataError."""
+    pairs = read_columns(source, ("user_id", "item_id", "value"))
+    same_type(source.path, "user_id", pairs.column("user_id").type, "the feedback", data.user_ids.type)
+    same_type(source.path, "item_id", pairs.column("item_id").type, "the catalogue", data.item_ids.type)
+    items = pc.index_in(pairs.column("item_id"), value_set=data.item_ids)
+    for column, found in (("item_id", items), ("user_id", pc.index_in(pairs.column("user_id"), value_set=data.user_ids))):
+        if found.null_count:
+            row = pc.index(pc.is_null(found), True).as_py()
+            raise DataError(
+                f"{source.path}: {found.null_count:,} of {len(found):,} rows have a {column} that training does not know (first: {_pair(pairs, row)}). "
+                "Take the rows out: nothing can be learned of them."
+            )
+    return _sorted_pairs(source.path, pairs, data.user_ids, data.item_ids, items)
+
+
 def read_catalogue(catalogue: Input) -> pa.Array:
     """The item ids in the order of their position."""
     table = read_columns(catalogue, ("item_id", "position")).combine_chunks()

@@ -1,53 +1,91 @@
-"""Losses: a backbone and a batch in, one weighted loss per example out; the training loop takes the mean.
+"""Losses: the model's numbers x of a batch in, a loss per example out; the training loop takes the mean.
 
-L = (1/n) sum_(u,i) w_i [ -y log s(x) - (1 - y) log(1 - s(x)) ],  x the logit, s the sigmoid
+    bce     -y log s(x) - (1 - y) log(1 - s(x)) of each pair, s the sigmoid
+    mse     (x - y)^2, or (s(x) - y)^2 with link: sigmoid
+    bpr     -log s(x_i - x_j) of the row's positive i and each negative j                          [Rendle et al. 2009]
+    hinge   max(0, 1 - (x_i - x_j))                                                                [Weimer, Karatzoglou, Smola 2008]
+    pd      bpr of e(x) m^gamma, e(x) = elu(x) + 1, m the item's positives over those of the top item  [Zhang et al. 2021] eqs 6, 7
+    dr      models/doubly_robust.py
 
-bce      w = 1
-ips_bce  w_i = c / p_i for a logged pair, c such that the mean over logged pairs is 1; w = 1 for a drawn negative, which no log selected
-         [Schnabel et al. 2016] eq. 10 with the squared error replaced
+With `propensity` a logged pair counts w_i = c / p_i, c such that the mean over logged pairs is 1; what was drawn counts 1, since no log selected
+it; a comparison counts as its positive does [Schnabel et al. 2016] eq. 10. With `residual_correlation` each batch adds lambda |corr(l, n)|, l the losses of
+its rows and n the logged pairs of their logged items [Boratto, Fenu, Marras 2021] eq. 7; a batch where either is constant adds nothing.
 """
-
-from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, elu, logsigmoid
 
-from models import spec
+from models.batch import Batch
+from models.doubly_robust import DoublyRobustLoss
+from models.logged import Logged
 from models.propensity import inverse_weights, item_propensity
-from models.samplers import Logged, Pairs
+from models.spec import losses as spec
+
+Weighted = spec.Bce | spec.Mse | spec.Bpr | spec.Hinge | spec.PopularityDeconfounding
 
 
-class Backbone(Protocol):
-    """Anything that gives the logit of a pair."""
+class WeightedLoss(nn.Module):
+    """A pointwise or pairwise loss, with weights of logged items and Boratto's penalty."""
 
-    def __call__(self, users: Tensor, items: Tensor) -> Tensor: ...
+    item_weights: Tensor
+    popularity: Tensor
+    share: Tensor
+
+    def __init__(self, loss: Weighted, logged: Logged) -> None:
+        super().__init__()
+        self.spec = loss
+        counts, positives = logged.item_counts(), logged.positives().item_counts()
+        weights = inverse_weights(item_propensity(counts, loss.propensity), counts) if loss.propensity else np.ones(logged.n_items)
+        self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
+        self.register_buffer("popularity", torch.from_numpy(counts.astype(np.float32)))  # (n_items,)
+        self.register_buffer("share", torch.from_numpy((positives / max(positives.max(initial=0), 1)).astype(np.float32)))  # (n_items,)
+
+    def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
+        each = self._each(numbers, batch)
+        if self.spec.residual_correlation:
+            each = each + self.spec.residual_correlation * correlation(each.mean(1), self.popularity[batch.items[:, 0]]).abs()
+        return each
+
+    def _each(self, numbers: Tensor, batch: Batch) -> Tensor:
+        """The losses of pairs (n, k) or of comparisons (n, k - 1), weighted."""
+        match self.spec:
+            case spec.Bce():
+                return binary_cross_entropy_with_logits(numbers, batch.labels, weight=self._pair_weights(batch), reduction="none")
+            case spec.Mse():
+                error = (numbers.sigmoid() if self.spec.link == "sigmoid" else numbers) - batch.labels
+                return self._pair_weights(batch) * error * error
+            case spec.Bpr():
+                return -self._comparison_weights(batch) * logsigmoid(numbers[:, :1] - numbers[:, 1:])
+            case spec.Hinge():
+                return self._comparison_weights(batch) * (1 - (numbers[:, :1] - numbers[:, 1:])).clamp(min=0)
+            case spec.PopularityDeconfounding():
+                shown = (elu(numbers) + 1) * self.share[batch.items] ** self.spec.gamma
+                return -self._comparison_weights(batch) * logsigmoid(shown[:, :1] - shown[:, 1:])
+
+    def _pair_weights(self, batch: Batch) -> Tensor:
+        """Weights of pairs, (n, k)."""
+        if self.spec.propensity is None:
+            return batch.weights
+        return torch.where(batch.logged, self.item_weights[batch.items], 1.0) * batch.weights
+
+    def _comparison_weights(self, batch: Batch) -> Tensor:
+        """Weights of comparisons, (n, k - 1)."""
+        if self.spec.propensity is None:
+            return batch.weights[:, 1:]
+        return self.item_weights[batch.items[:, :1]] * batch.weights[:, 1:]
 
 
-class Loss(Protocol):
-    """One loss per example of a batch, weights included, shape (n,)."""
-
-    def __call__(self, backbone: Backbone, batch: Pairs) -> Tensor: ...
-
-
-class WeightedBce:
-    """Binary cross-entropy with a weight per item for logged pairs."""
-
-    def __init__(self, item_weights: Tensor) -> None:
-        self.item_weights = item_weights  # (n_items,)
-
-    def __call__(self, backbone: Backbone, batch: Pairs) -> Tensor:
-        weights = torch.where(batch.logged, self.item_weights[batch.items], 1.0)
-        return binary_cross_entropy_with_logits(backbone(batch.users, batch.items), batch.labels, weight=weights, reduction="none")
+def correlation(left: Tensor, right: Tensor) -> Tensor:
+    """Pearson's correlation; 0 where a side is constant."""
+    left, right = left - left.mean(), right - right.mean()
+    scale = (left * left).sum() * (right * right).sum()
+    return torch.where(scale > 0, (left * right).sum() / scale.clamp(min=torch.finfo(scale.dtype).tiny).sqrt(), 0.0)
 
 
-def make_loss(loss: spec.Loss, logged: Logged, device: torch.device) -> Loss:
+def make_loss(loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator) -> WeightedLoss | DoublyRobustLoss:
     """The loss a config names, with the weights that the logged pairs give it."""
-    match loss:
-        case spec.Bce():
-            weights = np.ones(logged.n_items)
-        case spec.IpsBce():
-            counts = logged.item_counts()
-            weights = inverse_weights(item_propensity(counts, loss.propensity), counts)
-    return WeightedBce(torch.from_numpy(weights.astype(np.float32)).to(device))
+    if isinstance(loss, spec.DoublyRobust):
+        return DoublyRobustLoss(loss, logged, generator)
+    return WeightedLoss(loss, logged)

@@ -8,7 +8,7 @@ An item that was never logged has p_i = floor. power = 0: p_i = 1 for all.
 import numpy as np
 import numpy.typing as npt
 
-from models.spec import PopularityPropensity
+from models.spec.losses import PopularityPropensity
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,97 +1,138 @@
-"""Samplers: which examples an epoch learns from.
+"""Samplers: which examples an epoch learns from. The loop asks for the epoch's rows, shuffled, and then batch by batch for what they hold.
 
-A sampler is drawn from once per epoch and returns a NamedTuple of tensors with one row per example; the training loop shuffles the rows and
-cuts them into batches without knowing what they mean. `Pairs` is what pointwise losses take; a pairwise loss would bring its own tuple.
+    observed              the logged pairs as they are, label = positive or value
+    uniform_negatives     the logged positives, and beside each n items evenly from those that are no positive of the user
+    popularity_negatives  the same, in proportion to (positives of the item) ** power                         [Gantner et al. 2012] weighted BPR
+    hard_negatives        DNS(H, U): of U drawn evenly the H with the highest scores of the model as it is     [Shi et al. 2023]
+    oversampled           a positive of item i comes n_i times, one negative each                             [bqs] eqs 19 to 22
+    rare_positives        positives drawn with a chance that falls with their popularity                      [Jannach et al. 2015]
+    all_pairs             the logged pairs, and beside each n items evenly from all                           [Wang et al. 2019]
 
-    observed           the logged pairs as they are, label = positive
-    uniform_negatives  the logged positives, and for each n items evenly from those that are no positive of the user
-
-The r-th item that is no positive of a user, with the positives p_0 < p_1 < ..., is r + #{j : p_j - j <= r}: one search in a sorted
-array, no rejection. A user whose positives are the whole catalogue gets no negatives.
+Memory is that of the logged pairs: what is drawn lives for one batch. Draws are made on the CPU, the same on every device.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models import spec
+from models.batch import Batch
+from models.logged import Logged
+from models.negatives import Draw, EvenNegatives, PopularNegatives
+from models.oversampling import comparisons, falling_chance
+from models.spec import samplers as spec
 
-
-class Pairs(NamedTuple):
-    """Labelled pairs; `logged` is False for a pair that was drawn, not logged."""
-
-    users: Tensor  # (n,) int64
-    items: Tensor  # (n,) int64
-    labels: Tensor  # (n,) float32
-    logged: Tensor  # (n,) bool
-
-
-class Logged(NamedTuple):
-    """The logged pairs a sampler may use, sorted by (user, item)."""
-
-    users: npt.NDArray[np.int64]
-    items: npt.NDArray[np.int64]
-    positive: npt.NDArray[np.bool_]
-    n_items: int
-
-    def where(self, keep: npt.NDArray[np.bool_]) -> "Logged":
-        """Those pairs only."""
-        return Logged(self.users[keep], self.items[keep], self.positive[keep], self.n_items)
-
-    def item_counts(self) -> npt.NDArray[np.int64]:
-        """Logged pairs of each item, shape (n_items,)."""
-        return np.bincount(self.items, minlength=self.n_items)
+Score = Callable[[Tensor, Tensor], Tensor]  # (n,), (n, k) -> (n, k): the model as it is
 
 
 class Sampler(Protocol):
-    """Draws one epoch's examples."""
+    """Draws examples; `epoch` and `batch` share one generator."""
 
-    def draw(self, generator: torch.Generator) -> Pairs: ...
+    def epoch(self, generator: torch.Generator) -> Tensor:
+        """The rows of one epoch, in the order they are learned from."""
+        ...
 
-
-class ObservedSampler:
-    """Every logged pair once."""
-
-    def __init__(self, logged: Logged) -> None:
-        users, items = torch.from_numpy(logged.users), torch.from_numpy(logged.items)
-        self.pairs = Pairs(users, items, torch.from_numpy(logged.positive.astype(np.float32)), torch.ones(len(users), dtype=torch.bool))
-
-    def draw(self, generator: torch.Generator) -> Pairs:
-        return self.pairs
+    def batch(self, rows: Tensor, generator: torch.Generator, score: Score) -> Batch:
+        """What these rows hold."""
+        ...
 
 
-class UniformNegativeSampler:
-    """The positives of `logged`, and negatives outside the positives of `known`."""
+class LoggedPairs:
+    """Every logged pair once, and beside it `drawn` items evenly from all."""
 
-    def __init__(self, logged: Logged, known: Logged, per_positive: int) -> None:
-        self.users, self.items = torch.from_numpy(logged.users[logged.positive]), torch.from_numpy(logged.items[logged.positive])
-        self.per_positive, self.n_items = per_positive, known.n_items
-        users, items = known.users[known.positive], known.items[known.positive]
-        n_users = int(max(logged.users.max(initial=-1), known.users.max(initial=-1))) + 1
-        self.degree = torch.from_numpy(np.bincount(users, minlength=n_users))
-        self.start = torch.cumsum(self.degree, 0) - self.degree
-        rank = np.arange(len(users)) - self.start.numpy()[users]  # j of p_j
-        self.gaps = torch.from_numpy(users * (self.n_items + 1) + items - rank)  # user * stride + (p_j - j): sorted, and users do not overlap
+    def __init__(self, logged: Logged, label: str, drawn: int) -> None:
+        self.users, self.items = torch.from_numpy(logged.users), torch.from_numpy(logged.items)
+        labels = logged.unit_values() if label == "value" else logged.positive
+        self.labels = torch.from_numpy(labels.astype(np.float32))
+        self.drawn, self.n_items = drawn, logged.n_items
 
-    def draw(self, generator: torch.Generator) -> Pairs:
-        users = self.users.repeat(self.per_positive)
-        free = self.n_items - self.degree[users]
-        users, free = users[free > 0], free[free > 0]
-        # float64 keeps 53 bits: the floor of u * free is even to 1 part in 2^53 / n_items, and below free
-        r = (torch.rand(len(users), generator=generator, dtype=torch.float64) * free).long()
-        found = torch.searchsorted(self.gaps, users * (self.n_items + 1) + r, right=True)
-        negatives = r + found - self.start[users]
-        labels = torch.cat([torch.ones(len(self.users)), torch.zeros(len(users))])
-        return Pairs(torch.cat([self.users, users]), torch.cat([self.items, negatives]), labels, labels > 0)
+    def epoch(self, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(self.users), generator=generator)
+
+    def batch(self, rows: Tensor, generator: torch.Generator, score: Score) -> Batch:
+        n = len(rows)
+        others = torch.randint(self.n_items, (n, self.drawn), generator=generator)
+        labels = torch.cat([self.labels[rows, None], torch.zeros(n, self.drawn)], dim=1)
+        logged = torch.zeros(n, 1 + self.drawn, dtype=torch.bool)
+        logged[:, 0] = True
+        return Batch(self.users[rows], torch.cat([self.items[rows, None], others], dim=1), labels, logged, torch.ones_like(labels))
+
+
+class PositivesAndNegatives:
+    """Logged positives, each with negatives from a draw; `repeats` says how often each comes in an epoch."""
+
+    def __init__(self, logged: Logged, draw: Draw, per_positive: int, epoch: Callable[[torch.Generator], Tensor] | None = None) -> None:
+        positives = logged.positives()
+        self.users, self.items = torch.from_numpy(positives.users), torch.from_numpy(positives.items)
+        self.draw, self.per_positive = draw, per_positive
+        self._epoch = epoch or (lambda generator: torch.randperm(len(self.users), generator=generator))
+
+    def epoch(self, generator: torch.Generator) -> Tensor:
+        return self._epoch(generator)
+
+    def batch(self, rows: Tensor, generator: torch.Generator, score: Score) -> Batch:
+        users = self.users[rows]
+        negatives, filled = self.draw(users, self.per_positive, generator)
+        return positive_first(users, self.items[rows], negatives, filled)
+
+
+class Hardest:
+    """Of the negatives that another sampler draws, those the model scores highest."""
+
+    def __init__(self, candidates: PositivesAndNegatives, hardest: int) -> None:
+        self.candidates, self.hardest = candidates, hardest
+
+    def epoch(self, generator: torch.Generator) -> Tensor:
+        return self.candidates.epoch(generator)
+
+    def batch(self, rows: Tensor, generator: torch.Generator, score: Score) -> Batch:
+        batch = self.candidates.batch(rows, generator, score)
+        if self.hardest == self.candidates.per_positive:
+            return batch
+        scores = score(batch.users, batch.items[:, 1:]).cpu()
+        scores = torch.where(batch.weights[:, 1:] > 0, scores, -torch.inf)
+        best = torch.topk(scores, self.hardest, dim=1, sorted=False).indices
+        return positive_first(batch.users, batch.items[:, 0], batch.items[:, 1:].gather(1, best), batch.weights[:, 1:].gather(1, best) > 0)
+
+
+def positive_first(users: Tensor, positives: Tensor, negatives: Tensor, filled: Tensor) -> Batch:
+    """Rows of a positive (n,) and its negatives (n, k)."""
+    n, k = negatives.shape
+    labels, weights = torch.zeros(n, 1 + k), torch.ones(n, 1 + k)
+    labels[:, 0] = 1
+    weights[:, 1:] = filled
+    return Batch(users, torch.cat([positives[:, None], negatives], dim=1), labels, labels > 0, weights)
 
 
 def make_sampler(sampler: spec.Sampler, logged: Logged, known: Logged) -> Sampler:
-    """The sampler a config names, over `logged`; `known` holds all pairs that may not be drawn as negatives."""
+    """The sampler a config names, over `logged`; no positive of `known` is drawn as a negative."""
     match sampler:
         case spec.Observed():
-            return ObservedSampler(logged)
+            return LoggedPairs(logged, sampler.label, 0)
+        case spec.AllPairs():
+            return LoggedPairs(logged, "positive", sampler.per_logged)
         case spec.UniformNegatives():
-            return UniformNegativeSampler(logged, known, sampler.per_positive)
+            return PositivesAndNegatives(logged, EvenNegatives(known), sampler.per_positive)
+        case spec.PopularityNegatives():
+            return PositivesAndNegatives(logged, PopularNegatives(known, sampler.power), sampler.per_positive)
+        case spec.HardNegatives():
+            return Hardest(PositivesAndNegatives(logged, EvenNegatives(known), sampler.drawn), sampler.hardest)
+        case spec.Oversampled():
+            return PositivesAndNegatives(logged, EvenNegatives(known), 1, comparisons(logged.positives(), sampler))
+        case spec.RarePositives():
+            return PositivesAndNegatives(logged, EvenNegatives(known), sampler.per_positive, falling_chance(logged.positives(), sampler.spread))
+
+
+def held_out_sampler(sampler: spec.Sampler) -> spec.Sampler:
+    """What held-out pairs are drawn by: as in training, but each once and with even negatives, so that epochs can be compared."""
+    match sampler:
+        case spec.Observed() | spec.UniformNegatives() | spec.AllPairs():
+            return sampler
+        case spec.PopularityNegatives() | spec.RarePositives():
+            return spec.UniformNegatives(per_positive=sampler.per_positive)
+        case spec.HardNegatives():
+            return spec.UniformNegatives(per_positive=sampler.hardest)
+        case spec.Oversampled():
+            return spec.UniformNegatives(per_positive=sampler.base)

@@ -12,7 +12,6 @@ Scores have no dictionary, compression or statistics: they would cost time and s
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,9 @@ import pyarrow.parquet as pq
 
 from eval_engine.errors import LakeError
 from models.errors import TrainingError
+from models.processes import Processes
 from models.scorer import Scorer
+from models.whole_file import replaced
 
 MANIFEST = "_plumbline.json"
 FINGERPRINT = b"plumbline.fingerprint"
@@ -63,20 +64,32 @@ def finished(folder: Path, inputs: str) -> bool:
     return manifest.get("inputs") == inputs and all(_holds(folder / name, manifest["fingerprint"]) for name in manifest["shards"])
 
 
-def write_scores(folder: Path, content: Content, scorer: Scorer, layout: Layout, advance: Callable[[int], None]) -> int:
-    """Write the shards that are missing, then the manifest; the number of shards written. `advance` hears of users done."""
+def write_scores(
+    folder: Path,
+    content: Content,
+    scorer: Scorer,
+    layout: Layout,
+    advance: Callable[[int], None],
+    processes: Processes = Processes(),  # noqa: B008 a value that never changes
+) -> int:
+    """Write the shards that are missing, then the manifest; how many this process wrote. `advance` hears of users done."""
     n_users = len(content.user_ids)
     starts = range(0, n_users, layout.shard)
     names = [f"shard-{number:05d}.parquet" for number in range(len(starts))]
-    folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder, set(names), content.fingerprint)
+    if processes.first:
+        folder.mkdir(parents=True, exist_ok=True)
+        _clear(folder, set(names), content.fingerprint)
+    processes.wait()
     written = 0
-    for name, start in zip(names, starts, strict=True):
+    for name, start in list(zip(names, starts, strict=True))[processes.rank :: processes.size]:
         stop = min(start + layout.shard, n_users)
         if not (folder / name).exists():
             _write_shard(folder / name, content, scorer, (start, stop, layout.group))
             written += 1
         advance(stop - start)
+    processes.wait()
+    if not processes.first:
+        return written
     manifest = {
         "format": 1,
         "model": content.model,
@@ -87,7 +100,7 @@ def write_scores(folder: Path, content: Content, scorer: Scorer, layout: Layout,
         "inputs": content.inputs,
         "fingerprint": content.fingerprint,
     }
-    _replace(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+    replaced(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
     return written
 
 
@@ -115,7 +128,7 @@ def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, 
                 ids = content.user_ids.slice(first, len(users))
                 writer.write_batch(pa.record_batch([ids, binary_column(block)], schema=schema), row_group_size=len(users))
 
-    _replace(path, write)
+    replaced(path, write)
 
 
 def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np.float32]) -> None:
@@ -125,24 +138,6 @@ def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np
     if np.isnan(block.min()):
         user = content.user_ids[int(users[np.isnan(block).any(axis=1).argmax()])].as_py()
         raise TrainingError(f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. Train with a lower learning_rate.")
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a name nobody reads, sync, rename: after a crash the file is whole or absent."""
-    temporary = path.with_name("_" + path.name.removeprefix("_") + ".tmp")
-    write(temporary)
-    _sync(temporary)
-    os.replace(temporary, path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """Have the disk hold what was written to a file or folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _clear(folder: Path, names: set[str], fingerprint: str) -> None:

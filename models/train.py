@@ -1,6 +1,6 @@
 """Train every model of a config and write its score table, or rank it as it is scored (output: ranks) and write its ranks.
 
-    train_all(spec, feedback, catalogue, users, positive, progress, run)  ->  [("mf", Path("scores/mf")), ("mf_ips", "lake/ranks"), ...]
+    train_all(spec, feedback, catalogue, users, positive, progress, run)   ->   a Trial for each model
 
 The hash of the model's spec, the seed, the rule of positives and the data, and of the layout or the labels, says what is made from what: where a
 finished table, or the run's ranks in the lake, has the same, the model is skipped. If training was done but not all shards were written, the
@@ -9,65 +9,119 @@ model is trained again, and shards of the same weights are kept.
 
 import hashlib
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from rich.progress import Progress
 from torch import nn
 
 from eval_engine.config import Input
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError
 from eval_engine.positive import Positive
-from models.baselines import PopularityScorer, RandomScorer
+from models.errors import TrainingError
 from models.fused import Ranked, Run, write_fused
-from models.interactions import Interactions, read_interactions
-from models.keyed import id_keys
+from models.interactions import Interactions, read_interactions, read_random_set
 from models.label_lists import LabelLists, read_label_lists
-from models.losses import make_loss
-from models.mf import MatrixFactorisation
+from models.learning import Ground, Learned, Unfinished, learn, low_name
+from models.processes import Processes, joined
 from models.ranks_table import make_ranks_table, ranked_from
-from models.samplers import Logged, make_sampler
 from models.score_table import Content, Layout, finished, layout_of, write_scores
 from models.scorer import Scorer
-from models.spec import MF, Model, Popularity, Random, Train
-from models.training import Step, Task, fit, generator_of, held_out_mask
+from models.spec.losses import AutoDebias
+from models.spec.train import Model, Train
+from models.trials_table import Trial
 
-REVISION = 1  # raise it when a change of this package changes scores: tables made before are then made again
+REVISION = 2  # raise it when a change of this package changes scores: tables made before are then made again
+CHECKPOINTS = "_checkpoints"  # in the folder of scores; Spark and Arrow read no name with _
 
 
 def train_all(
-    spec: Train, feedback: Input, catalogue: Input, users: Input | None, positive: Positive, progress: Progress, run: Run | None = None
-) -> list[tuple[str, Path | str]]:
-    """Train and write every model that is not there yet; name and place of each. `run` is needed by models that write ranks."""
+    spec: Train,
+    feedback: Input,
+    catalogue: Input,
+    users: Input | None,
+    positive: Positive,
+    progress: Progress,
+    run: Run | None = None,
+    note: Callable[[Trial], None] = lambda trial: None,
+) -> list[Trial]:
+    """Train and write every model that is not there yet. `run` is needed by models that write ranks; `note` hears of each model when it is done."""
     device = device_of(spec.device)
-    data = read_interactions(feedback, catalogue, users)
+    trials: list[Trial] = []
+    with joined(device) as processes:
+        if not processes.first:
+            progress.disable = True
+        data = read_interactions(feedback, catalogue, users)
+        ranking = _ranking(spec, run, data, processes)
+        ground = Ground(data, positive, spec.seed, device, progress, processes)
+        fused, may_fail = set(spec.fused_models()), set(spec.trials)
+        for model in spec.panel:
+            trials.append(_one(model, spec, ground, ranking if model.name in fused else None, model.name in may_fail))
+            if processes.first:
+                note(trials[-1])
+    return trials
+
+
+def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", may_fail: bool) -> Trial:
+    """Train and write one model, unless it is there. A trial of a search may fail: that is what trials are for."""
+    trained_from = _hash(
+        REVISION, model.model_dump(exclude={"output"}), spec.seed, ground.device.type, str(ground.positive), _data_digest(model, ground.data)
+    )
+    if folder := spec.checkpoints or (f"{spec.scores}/{CHECKPOINTS}" if spec.scores else None):
+        ground = ground._replace(unfinished=Unfinished(Path(folder), _hash(trained_from, spec.threads), spec.checkpoint_minutes))
+    started = time.monotonic()
+    try:
+        if ranking:
+            inputs, learned = _ranked(model, spec, ground, ranking, trained_from)
+        else:
+            inputs, learned = _scored(model, spec, ground, trained_from)
+    except TrainingError as error:
+        if not may_fail:
+            raise
+        return Trial(model, trained_from, None, time.monotonic() - started, str(error))
+    if learned is None:
+        return Trial(model, inputs, None, None)
+    ground.processes.wait()
+    if ground.unfinished and ground.processes.first:
+        for name in (model.name, low_name(model.name)):
+            ground.unfinished.of(name).remove()
+    return Trial(model, inputs, learned.fit, time.monotonic() - started)
+
+
+def _ranked(model: Model, spec: Train, ground: Ground, ranking: "_Ranking", trained_from: str) -> tuple[str, Learned | None]:
+    """What the model's ranks are made from, and the model, if they were not there yet."""
+    inputs, run = _hash(trained_from, ranking.digest, ranking.run.frame, ranking.run.top), ranking.run
+    if _agreed(ground.processes, ranked_from(run.table, run.run_id, model.name) == {inputs}):
+        return inputs, None
+    with _threads(spec.threads):
+        learned = learn(model, ground)
+    if ground.processes.first:
+        _rank(Ranked(model.name, inputs, learned.scorer), ranking, spec.threads, ground.progress)
+    return inputs, learned
+
+
+def _scored(model: Model, spec: Train, ground: Ground, trained_from: str) -> tuple[str, Learned | None]:
+    """What the model's score table is made from, and the model, if it was not there yet."""
+    data, table = ground.data, Path(spec.scores or "") / model.name
     layout = layout_of(data.user_ids, data.n_items, spec.block_mb, spec.shard_mb)
-    ranking = _ranking(spec, run, data)
-    digest = data.digest()
-    places: list[tuple[str, Path | str]] = []
-    for model in spec.models:
-        trained_from = (REVISION, model.model_dump(exclude={"output"}), spec.seed, device.type, str(positive), digest)
-        if ranking and model.name in spec.fused_models():
-            inputs = _hash(*trained_from, ranking.digest, ranking.run.frame, ranking.run.top)
-            if ranked_from(ranking.run.table, ranking.run.run_id, model.name) != {inputs}:
-                with _threads(spec.threads):
-                    scorer = train(model, data, positive, spec.seed, device, progress)
-                _rank(Ranked(model.name, inputs, scorer), ranking, spec.threads, progress)
-            places.append((model.name, ranking.run.table))
-            continue
-        folder = Path(spec.scores or "") / model.name
-        inputs = _hash(*trained_from, layout)
-        if not finished(folder, inputs):
-            with _threads(spec.threads):
-                scorer = train(model, data, positive, spec.seed, device, progress)
-                content = Content(model.name, data.user_ids, data.n_items, inputs, _hash(inputs, _weights_digest(scorer), spec.threads))
-                _write(folder, content, scorer, layout, progress)
-        places.append((model.name, folder))
-    return places
+    inputs = _hash(trained_from, layout)
+    if _agreed(ground.processes, finished(table, inputs)):
+        return inputs, None
+    with _threads(spec.threads):
+        learned = learn(model, ground)
+        content = Content(model.name, data.user_ids, data.n_items, inputs, _hash(inputs, _weights_digest(learned.scorer), spec.threads))
+        _write(table, content, learned.scorer, layout, ground)
+    return inputs, learned
+
+
+def _agreed(processes: Processes, done: bool) -> bool:
+    """What all processes saw, before one of them changes it."""
+    processes.wait()
+    return done
 
 
 class _Ranking(NamedTuple):
@@ -78,14 +132,16 @@ class _Ranking(NamedTuple):
     digest: str
 
 
-def _ranking(spec: Train, run: Run | None, data: Interactions) -> _Ranking | None:
+def _ranking(spec: Train, run: Run | None, data: Interactions, processes: Processes) -> _Ranking | None:
     """The labels, read and judged, and a table to write to: what is wrong with either is told before any training."""
     if not spec.fused_models():
         return None
     if run is None:
         raise ConfigError(f"train: {spec.fused_models()[0]} has output: ranks, which needs a run with a lake to write to. Train it by jobs/train.py.")
     labels = read_label_lists(run.inputs, data.user_ids, data.item_ids, run.frame, run.on_bad_rows)
-    make_ranks_table(run.table, data.user_ids.type)
+    if processes.first:
+        make_ranks_table(run.table, data.user_ids.type)
+    processes.wait()
     return _Ranking(run, labels, labels.digest())
 
 
@@ -107,49 +163,11 @@ def _threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def train(model: Model, data: Interactions, positive: Positive, seed: int, device: torch.device, progress: Progress) -> Scorer:
-    """One trained model."""
-    logged = Logged(data.users, data.items, positive.of(data.values), data.n_items)
-    match model:
-        case Random():
-            return RandomScorer(seed, id_keys(data.user_ids), id_keys(data.item_ids))
-        case Popularity():
-            return PopularityScorer(logged.items, logged.positive, logged.n_items)
-        case MF():
-            return _train_mf(model, data, logged, seed, device, progress).scorer()
-
-
-def _train_mf(model: MF, data: Interactions, logged: Logged, seed: int, device: torch.device, progress: Progress) -> MatrixFactorisation:
-    """Matrix factorisation under the config's loss and sampler."""
-    held = held_out_mask(seed, id_keys(data.user_ids)[data.users], id_keys(data.item_ids)[data.items], model.validation_share)
-    seen = logged.where(~held)
-    training = make_sampler(model.sampler, seen, seen)
-    first = training.draw(generator_of(seed, "base"))
-    if not 0 < (share := float(first.labels.mean()) if len(first.labels) else 0.0) < 1:
-        raise DataError(
-            f"model {model.name}: of {len(seen.users):,} training pairs, {int(seen.positive.sum()):,} are positive; with sampler {model.sampler.kind} "
-            "nothing can be told apart. Check the rule `positive` against the values of the feedback, or lower validation_share."
-        )
-    base = float(np.log(share / (1 - share)))
-    backbone = MatrixFactorisation(data.n_users, data.n_items, model.dims, base, generator_of(seed, "init")).to(device)
-    held_out = make_sampler(model.sampler, logged.where(held), logged)
-    has_held_out = len(held_out.draw(generator_of(seed, "held-out")).labels) > 0
-    task = Task(backbone, make_loss(model.loss, logged, device), training, held_out if has_held_out else None)
-    bar = progress.add_task(f"train {model.name}", total=model.epochs, note="")
-
-    def report(step: Step) -> None:
-        progress.update(bar, completed=step.done, note=f"epoch {step.epoch}  loss {step.loss:.4f}  {step.rate:,.0f} pairs/s")
-
-    result = fit(task, model, seed, report)
-    progress.update(bar, total=result.epochs, completed=result.epochs)
-    return backbone
-
-
-def _write(folder: Path, content: Content, scorer: Scorer, layout: Layout, progress: Progress) -> None:
+def _write(folder: Path, content: Content, scorer: Scorer, layout: Layout, ground: Ground) -> None:
     """The score table, with a bar of its own."""
-    n_users = len(content.user_ids)
+    n_users, progress, size = len(content.user_ids), ground.progress, ground.processes.size
     bar = progress.add_task(f"score {content.model}", total=n_users, note=f"{n_users:,} users x {content.n_items:,} items")
-    write_scores(folder, content, scorer, layout, lambda users: progress.advance(bar, users))
+    write_scores(folder, content, scorer, layout, lambda users: progress.advance(bar, users * size), ground.processes)
 
 
 def _rank(ranked: Ranked, ranking: _Ranking, threads: int, progress: Progress) -> None:
@@ -158,6 +176,12 @@ def _rank(ranked: Ranked, ranking: _Ranking, threads: int, progress: Progress) -
     bar = progress.add_task(f"rank {ranked.model}", total=n_users, note=f"{n_users:,} users x {len(ranking.labels.item_ids):,} items")
     with _threads(1):
         write_fused(ranked, ranking.labels, ranking.run, threads, lambda users: progress.advance(bar, users))
+
+
+def _data_digest(model: Model, data: Interactions) -> str:
+    """A hash of all pairs that the model learns from."""
+    loss = getattr(model, "loss", None)
+    return _hash(data.digest(), read_random_set(loss.random, data).digest()) if isinstance(loss, AutoDebias) else data.digest()
 
 
 def _weights_digest(scorer: Scorer) -> str:

@@ -1,36 +1,47 @@
-"""The one training loop: mini-batches, Adam, early stopping on the held-out loss.
+"""The one training loop: mini-batches, Adam, early stopping on held-out pairs, checkpoints.
 
 A pair is held out if hash(seed, user, item) falls below the share, so the split does not move when other pairs come or go. Each epoch draws
-from a generator seeded by (seed, epoch): a run on CPU gives the same weights bit for bit, every time. The weights of the epoch with the
-least held-out loss are kept; without held-out pairs, those of the last epoch. A loss that is not finite ends training with an error.
+from a generator seeded by (seed, epoch): a run on CPU gives the same weights bit for bit, every time, also if it was killed and went on from a checkpoint.
+The weights of the epoch with the best held-out result are kept; without held-out pairs, those of the last epoch. A loss that is not finite ends training
+with an error.
 """
 
 import copy
 import math
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor
 
 from models.adam import Adam
+from models.autodebias import AutoDebiasLoss
+from models.backbones.backbone import Backbone, Noise
+from models.checkpoint import Checkpoint
+from models.doubly_robust import DoublyRobustLoss
 from models.errors import TrainingError
 from models.keyed import Keys, combine, seed_key, stream_seed, unit
-from models.losses import Loss
-from models.samplers import Pairs, Sampler
-from models.spec import Gradient
+from models.losses import WeightedLoss
+from models.processes import Processes
+from models.samplers import Sampler
+from models.spec.gradient import Gradient
+from models.validation import HeldOutMetric
+
+TrainingLoss = WeightedLoss | DoublyRobustLoss | AutoDebiasLoss
 
 
 class Task(NamedTuple):
-    """A backbone, the loss it minimises and where its examples come from."""
+    """A backbone, the loss it minimises, where its examples come from, and what early stopping watches."""
 
-    backbone: nn.Module
-    loss: Loss
+    backbone: Backbone
+    loss: TrainingLoss
     training: Sampler
     held_out: Sampler | None
+    metric: HeldOutMetric | None = None  # instead of the loss
 
 
 class Step(NamedTuple):
@@ -39,7 +50,7 @@ class Step(NamedTuple):
     epoch: int
     done: float  # epochs, with fraction
     loss: float  # mean over the epoch so far
-    rate: float  # examples per second
+    rate: float  # rows per second
 
 
 class Fit(NamedTuple):
@@ -48,7 +59,7 @@ class Fit(NamedTuple):
     epochs: int
     best_epoch: int
     losses: tuple[float, ...]  # per epoch, training
-    held_out: tuple[float, ...]  # per epoch; empty without held-out pairs
+    held_out: tuple[float, ...]  # per epoch, smaller is better; empty without held-out pairs
 
 
 def held_out_mask(seed: int, users: Keys, items: Keys, share: float) -> npt.NDArray[np.bool_]:
@@ -61,69 +72,163 @@ def generator_of(seed: int, *stream: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(stream_seed(seed, *stream))
 
 
-def fit(task: Task, spec: Gradient, seed: int, report: Callable[[Step], None]) -> Fit:
+def fit(
+    task: Task,
+    spec: Gradient,
+    seed: int,
+    report: Callable[[Step], None],
+    checkpoint: Checkpoint | None = None,
+    processes: Processes = Processes(),  # noqa: B008 a value that never changes
+) -> Fit:
     """Train the task's backbone in place."""
-    device = next(task.backbone.parameters()).device
-    optimizer = Adam(task.backbone.parameters(), spec.learning_rate, spec.weight_decay)
-    held_out_pairs = None if task.held_out is None else _to(task.held_out.draw(generator_of(seed, "held-out")), device)
-    losses: list[float] = []
-    held_out: list[float] = []
-    best, best_epoch = None, spec.epochs
-    for epoch in range(1, spec.epochs + 1):
-        losses.append(_epoch(task, optimizer, spec, seed, epoch, report))
-        if held_out_pairs is None:
-            continue
-        held_out.append(_mean_loss(task, held_out_pairs, spec.batch_size))
-        _check(held_out[-1], spec, epoch, "its held-out pairs")
-        if held_out[-1] < min(held_out[:-1], default=math.inf):
-            best, best_epoch = copy.deepcopy(task.backbone.state_dict()), epoch
-        elif epoch - best_epoch >= spec.patience:
-            break
-    if best is not None:
-        task.backbone.load_state_dict(best)
-    return Fit(len(losses), best_epoch, tuple(losses), tuple(held_out))
+    training = _Training(task, spec, seed, processes)
+    if checkpoint is not None and (saved := checkpoint.load()) is not None:
+        training.load(saved)
+    while not training.ended():
+        for step in training.epoch():
+            report(step)
+            if checkpoint is not None and processes.first and checkpoint.due():
+                checkpoint.save(training.state())
+    if checkpoint is not None and processes.first:
+        checkpoint.save(training.state())  # scoring that is killed does not train again
+    if training.best is not None:
+        task.backbone.load_state_dict(training.best)
+    return Fit(len(training.losses), training.best_epoch, tuple(training.losses), tuple(training.held_out))
 
 
-def _epoch(task: Task, optimizer: Adam, spec: Gradient, seed: int, epoch: int, report: Callable[[Step], None]) -> float:
-    """One pass over the epoch's examples; their mean loss on the way."""
-    device = next(task.backbone.parameters()).device
-    generator = generator_of(seed, "epoch", epoch)
-    pairs = task.training.draw(generator)
-    n = len(pairs.users)
-    pairs = _to(_rows(pairs, torch.randperm(n, generator=generator)), device)
-    total, started = 0.0, time.perf_counter()
-    for step, first in enumerate(range(0, n, spec.batch_size), start=1):
-        last = min(first + spec.batch_size, n)
-        loss = task.loss(task.backbone, _rows(pairs, slice(first, last))).mean()
-        value = loss.item()
-        _check(value, spec, epoch, f"step {step}")
-        optimizer.step(torch.autograd.grad(loss, optimizer.parameters))  # returned, not added up: there is nothing to reset
-        total += value * (last - first)
-        report(Step(epoch, epoch - 1 + last / n, total / last, last / (time.perf_counter() - started)))
-    return total / n
+class _Training:
+    """Where training stands: between two steps it can be saved, and loaded elsewhere."""
 
+    def __init__(self, task: Task, spec: Gradient, seed: int, processes: Processes) -> None:
+        self.task, self.spec, self.seed, self.processes = task, spec, seed, processes
+        self.device = next(task.backbone.parameters()).device
+        own = [] if isinstance(task.loss, AutoDebiasLoss) else list(task.loss.parameters())  # AutoDebias learns its own from the random set
+        self.optimizer = Adam([*task.backbone.parameters(), *own], spec.learning_rate, spec.weight_decay)
+        self.losses: list[float] = []
+        self.held_out: list[float] = []
+        self.best: dict[str, Tensor] | None = None
+        self.best_epoch = 0
+        self.row, self.total, self.resume = 0, 0.0, None  # of the epoch that is under way
 
-@torch.no_grad()
-def _mean_loss(task: Task, pairs: Pairs, batch_size: int) -> float:
-    """The mean loss, batch by batch."""
-    n = len(pairs.users)
-    return math.fsum(task.loss(task.backbone, _rows(pairs, slice(at, at + batch_size))).sum().item() for at in range(0, n, batch_size)) / n
+    def ended(self) -> bool:
+        """Whether the last epoch is over, or the held-out result no longer improves."""
+        n = len(self.losses)
+        return n >= self.spec.epochs or (bool(self.held_out) and n - self.best_epoch >= self.spec.patience)
 
+    def epoch(self) -> Iterator[Step]:
+        """One pass over the epoch's rows, and what the held-out pairs say of it."""
+        number = len(self.losses) + 1
+        generator = generator_of(self.seed, "epoch", number)
+        order = self.task.training.epoch(generator)
+        if self.resume is not None:
+            generator.set_state(self.resume)
+        self.generator = generator
+        n, began, started = len(order), self.row, time.perf_counter()
+        while self.row < n:
+            rows = order[self.row : self.row + self.spec.batch_size]
+            value = self._step(rows, generator)
+            self._check(value, f"step {self.row // self.spec.batch_size + 1}")
+            self.total += value * len(rows)
+            self.row += len(rows)
+            yield Step(number, number - 1 + self.row / n, self.total / self.row, (self.row - began) / (time.perf_counter() - started))
+        self.losses.append(self.total / n)
+        self.row, self.total, self.resume = 0, 0.0, None
+        self._judge()
 
-def _check(loss: float, spec: Gradient, epoch: int, where: str) -> None:
-    """An error if the loss is NaN or infinite."""
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"model {spec.name}: the loss is {loss} in epoch {epoch}, {where}. Lower learning_rate ({spec.learning_rate:g} now), "
-            "or raise weight_decay or the propensity floor."
-        )
+    def _step(self, rows: Tensor, generator: torch.Generator) -> float:
+        """One step of Adam; the batch's mean loss."""
+        backbone, loss = self.task.backbone, self.task.loss
+        part = self.processes.part(len(rows))
+        batch = self.task.training.batch(rows, generator, self._score).rows(part).to(self.device)
+        noise = Noise(generator, len(rows), part, self.device)
+        share = len(batch.users) / len(rows)
+        if isinstance(loss, AutoDebiasLoss):
+            loss.learn(backbone, batch, generator, self.processes)
+        with self._precision():
+            numbers, own = backbone.train_batch(batch.users, batch.items, noise)
+        mean = loss(numbers.float(), batch).mean() * share if share else numbers.float().sum()
+        if own is not None:
+            mean = mean + own * share
+        gradients = torch.autograd.grad(mean, self.optimizer.parameters, allow_unused=True, materialize_grads=True)
+        *added, mean = self.processes.added([*gradients, mean.detach()])
+        self.optimizer.step(tuple(added))
+        backbone.project()
+        return mean.item()
 
+    @torch.no_grad()
+    def _score(self, users: Tensor, items: Tensor) -> Tensor:
+        """The backbone as it is, for samplers that look for hard negatives."""
+        numbers: Tensor = self.task.backbone(users.to(self.device), items.to(self.device))
+        return numbers
 
-def _rows(pairs: Pairs, rows: torch.Tensor | slice) -> Pairs:
-    """The same rows of every tensor."""
-    return type(pairs)(*(tensor[rows] for tensor in pairs))
+    def _precision(self) -> AbstractContextManager[Any]:
+        """The number format of the forward pass."""
+        wanted = self.spec.precision
+        if wanted == "auto":
+            wanted = "bfloat16" if self.device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+        return torch.autocast(self.device.type, torch.bfloat16) if wanted == "bfloat16" else nullcontext()
 
+    def _judge(self) -> None:
+        """The held-out result of the epoch that just ended; its weights, if they are the best so far."""
+        if self.task.held_out is None:
+            self.best_epoch = len(self.losses)
+            return
+        result = -self.task.metric(self.task.backbone.scorer()) if self.task.metric else self._held_out_loss(self.task.held_out)
+        self.held_out.append(result)
+        if result < min(self.held_out[:-1], default=math.inf):
+            self.best, self.best_epoch = copy.deepcopy(self.task.backbone.state_dict()), len(self.losses)
 
-def _to(pairs: Pairs, device: torch.device) -> Pairs:
-    """Every tensor on the device."""
-    return type(pairs)(*(tensor.to(device) for tensor in pairs))
+    @torch.no_grad()
+    def _held_out_loss(self, held_out: Sampler) -> float:
+        """The mean loss of the held-out pairs, which are drawn the same way after every epoch."""
+        generator = generator_of(self.seed, "held-out")
+        order, sums, n = held_out.epoch(generator), [], 0
+        for at in range(0, len(order), self.spec.batch_size):
+            batch = held_out.batch(order[at : at + self.spec.batch_size], generator, self._score).to(self.device)
+            losses = self.task.loss(self.task.backbone(batch.users, batch.items).float(), batch)
+            sums.append(losses.sum().item())
+            n += losses.numel()
+        result = math.fsum(sums) / n
+        self._check(result, "its held-out pairs")
+        return result
+
+    def _check(self, loss: float, where: str) -> None:
+        """An error if the loss is NaN or infinite."""
+        if not math.isfinite(loss):
+            spec = self.spec
+            raise TrainingError(
+                f"model {spec.name}: the loss is {loss} in epoch {len(self.losses) + (where.startswith('step'))}, {where}: {self._cause()}. "
+                f"Lower learning_rate ({spec.learning_rate:g} now), or raise weight_decay or the propensity floor."
+            )
+
+    def _cause(self) -> str:
+        """Whether parameters are broken already, or only this batch is."""
+        for name, value in self.task.backbone.named_parameters():
+            if not torch.isfinite(value).all():
+                return f"the parameter {name} is no longer finite, its largest entry in size was driven up step by step"
+        largest = max(float(value.detach().abs().max()) for value in self.task.backbone.parameters())
+        return f"all parameters are finite (largest {largest:.3g}), but their products are not"
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "backbone": self.task.backbone.state_dict(),
+            "loss": self.task.loss.state_dict(),
+            "optimizer": self.optimizer.state(),
+            "generator": self.generator.get_state() if self.row else None,
+            "row": self.row,
+            "total": self.total,
+            "losses": self.losses,
+            "held_out": self.held_out,
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.task.backbone.load_state_dict(state["backbone"])
+        self.task.loss.load_state_dict(state["loss"])
+        self.optimizer.load(state["optimizer"])
+        self.resume, self.row, self.total = state["generator"], state["row"], state["total"]
+        self.losses, self.held_out = list(state["losses"]), list(state["held_out"])
+        self.best, self.best_epoch = state["best"], state["best_epoch"]

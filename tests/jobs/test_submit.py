@@ -1,38 +1,19 @@
 """spark-submit with real executor processes: what local[*] hides (imports in workers, closures, files) shows here."""
 
-import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from eval_engine.delta_jars import spark_home
-from eval_engine.java import java_home
-from eval_engine.session import QUICK_START
-
 ROOT = Path(__file__).parent.parent.parent
+Submit = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def submit(script: str, master: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "3",
-        "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.driver.extraJavaOptions": QUICK_START,
-        "spark.executor.extraJavaOptions": QUICK_START,
-    }
-    command = [str(spark_home() / "bin" / "spark-submit"), "--master", master]
-    command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    environment = os.environ | {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"):
-        environment.pop(name, None)
-    return subprocess.run([*command, str(ROOT / script), *arguments], env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
-
-
-def test_a_cluster_leaves_the_same_ranks(finished_run: Any, small_run: Any, spark: SparkSession) -> None:
+def test_a_cluster_leaves_the_same_ranks(finished_run: Any, small_run: Any, spark: SparkSession, submit: Submit) -> None:
     done = submit("jobs/rank.py", "local-cluster[2,1,1024]", "--config", str(small_run.write()))
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     here, there = finished_run.rows(spark, "ranks"), small_run.rows(spark, "ranks")

@@ -6,12 +6,15 @@ import sys
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from models.spec import MF, IpsBce, Model, Observed, Train
+from models.spec.gradient import MF
+from models.spec.losses import Bce
+from models.spec.samplers import Observed
+from models.spec.train import Model, Train
 
 MF_IPS = {
     "kind": "mf",
     "name": "mf_ips",
-    "loss": {"kind": "ips_bce", "propensity": {"kind": "popularity", "power": 1}},
+    "loss": {"kind": "bce", "propensity": {"kind": "popularity", "power": 1}},
     "sampler": {"kind": "observed"},
 }
 
@@ -21,7 +24,8 @@ def test_tags_choose_the_types() -> None:
     assert [type(model).__name__ for model in spec.models] == ["Random", "Popularity", "MF"]
     mf = spec.models[2]
     assert isinstance(mf, MF)
-    assert isinstance(mf.loss, IpsBce)
+    assert isinstance(mf.loss, Bce)
+    assert mf.loss.propensity is not None
     assert mf.loss.propensity.power == 1
     assert isinstance(mf.sampler, Observed)
     assert spec.device == "cpu"
@@ -42,6 +46,12 @@ def test_dumps_what_it_reads() -> None:
         ({"loss": {"kind": "bce", "floor": 0.1}}, "floor"),
         ({"sampler": {"kind": "uniform_negatives", "per_positive": 0}}, "per_positive"),
         ({"validation_share": 1.0}, "validation_share"),
+        ({"stop_on": "auc"}, "stop_on 'auc' is neither"),
+        ({"loss": {"kind": "bpr"}}, "loss bpr compares a positive with a negative, but sampler observed draws none"),
+        ({"loss": {"kind": "dr"}}, "go with sampler all_pairs"),
+        ({"sampler": {"kind": "all_pairs"}}, "go with sampler all_pairs"),
+        ({"sampler": {"kind": "observed", "label": "value"}}, "needs loss mse"),
+        ({"sampler": {"kind": "hard_negatives", "hardest": 3, "drawn": 2}}, r"hardest \(3\) must not exceed drawn \(2\)"),
     ],
 )
 def test_a_wrong_model_is_an_error_that_names_the_key(change: dict[str, object], key: str) -> None:
@@ -51,7 +61,13 @@ def test_a_wrong_model_is_an_error_that_names_the_key(change: dict[str, object],
 
 @pytest.mark.parametrize(
     ("change", "key"),
-    [({"block_mb": 129}, "block_mb"), ({"scores": "s3://bucket/x"}, "mounted folder"), ({"models": [MF_IPS, MF_IPS]}, "mf_ips"), ({"sed": 1}, "sed")],
+    [
+        ({"block_mb": 129}, "block_mb"),
+        ({"scores": "s3://bucket/x"}, "mounted folder"),
+        ({"models": [MF_IPS, MF_IPS]}, "mf_ips"),
+        ({"sed": 1}, "sed"),
+        ({"models": []}, "nothing to train"),
+    ],
 )
 def test_a_wrong_section_is_an_error_that_names_the_key(change: dict[str, object], key: str) -> None:
     with pytest.raises(ValidationError, match=key):
@@ -68,4 +84,4 @@ def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
 
 
 def test_needs_no_torch() -> None:
-    subprocess.run([sys.executable, "-c", "import sys, models.spec; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)"], check=True)
+    subprocess.run([sys.executable, "-c", "import sys, models.spec.train; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)"], check=True)

@@ -15,17 +15,33 @@ from eval_engine.config import Input, Inputs
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.positive import Positive
 from models import train as module
+from models.errors import TrainingError
 from models.fused import Run
+from models.learning import learn
 from models.progress import training_progress
-from models.spec import MF, IpsBce, Observed, Popularity, Random, Train
-from models.train import device_of, train, train_all
+from models.spec.baselines import PositivePopularity, Random
+from models.spec.gradient import MF
+from models.spec.losses import Bce, PopularityPropensity
+from models.spec.samplers import Observed
+from models.spec.train import Train
+from models.train import device_of, train_all
+from models.trials_table import Trial
 
 LIKED = Positive(">", 3.0)
 MODELS = (
     Random(name="random"),
-    Popularity(name="popularity"),
+    PositivePopularity(name="popularity"),
     MF(name="mf", dims=4, epochs=4, batch_size=64),
-    MF(name="mf_ips", dims=4, epochs=40, batch_size=64, learning_rate=0.05, patience=40, loss=IpsBce(), sampler=Observed()),
+    MF(
+        name="mf_ips",
+        dims=4,
+        epochs=40,
+        batch_size=64,
+        learning_rate=0.05,
+        patience=40,
+        loss=Bce(propensity=PopularityPropensity()),
+        sampler=Observed(),
+    ),
 )
 
 
@@ -50,10 +66,13 @@ def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
 def test_writes_every_model_for_all_users(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> None:
     feedback, catalogue = platform
     users = save("exposures", {"user_id": [3, 1000]})
-    tables = train_all(spec_of(tmp_path / "s"), feedback, catalogue, users, LIKED, quiet())
-    assert tables == [(model.name, tmp_path / "s" / model.name) for model in MODELS]
-    for _, folder in tables:
-        ids, scores = scores_of(folder)
+    noted: list[Trial] = []
+    trials = train_all(spec_of(tmp_path / "s"), feedback, catalogue, users, LIKED, quiet(), note=noted.append)
+    assert trials == noted
+    assert [trial.model for trial in trials] == list(MODELS)
+    assert [trial.fit is not None for trial in trials] == [False, False, True, True]
+    for trial in trials:
+        ids, scores = scores_of(tmp_path / "s" / trial.model.name)
         assert ids == sorted({3, *(1000 + 7 * np.arange(30)).tolist()})
         assert scores.shape == (31, 20)
         assert np.isfinite(scores).all()
@@ -121,7 +140,7 @@ def run(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input
     return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "all_items", 5, "error")
 
 
-def train_run(spec: Train, run: Run) -> list[tuple[str, Path | str]]:
+def train_run(spec: Train, run: Run) -> list[Trial]:
     return train_all(spec, run.inputs.feedback, run.inputs.catalogue, run.inputs.exposures, LIKED, quiet(), run)
 
 
@@ -132,8 +151,8 @@ def ranks_of(run: Run) -> list[dict[str, object]]:
 def test_ranks_are_those_of_the_score_table(tmp_path: Path, run: Run) -> None:
     train_run(spec_of(tmp_path / "s"), run)
     fused = spec_of(tmp_path / "none").model_copy(update={"output": "ranks"})
-    assert train_run(fused, run) == [(model.name, run.table) for model in MODELS]
-    assert not (tmp_path / "none").exists()
+    assert [trial.model for trial in train_run(fused, run)] == list(MODELS)
+    assert not list((tmp_path / "none").rglob("*.p*"))  # no score, and no checkpoint is left
     found = ranks_of(run)
     labelled = {3: [0], 1000: [10], 1007: [1, 19]}  # positions: item_id is 500 - position
     for model in MODELS:
@@ -155,7 +174,7 @@ def test_ranks_are_those_of_the_score_table(tmp_path: Path, run: Run) -> None:
 def test_ranks_from_the_same_inputs_are_not_made_again(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Train(output="ranks", seed=1, models=(MODELS[1], MODELS[2]))
     trained: list[str] = []
-    monkeypatch.setattr(module, "train", lambda model, *rest: (trained.append(model.name), train(model, *rest))[1])
+    monkeypatch.setattr(module, "learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1])
 
     def made(spec: Train, run: Run) -> list[str]:
         trained.clear()
@@ -179,7 +198,7 @@ def test_ranks_from_the_same_inputs_are_not_made_again(tmp_path: Path, run: Run,
 
 def test_what_stops_ranking_is_told_before_training(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Train(output="ranks", models=(MODELS[2],))
-    monkeypatch.setattr(module, "train", lambda *rest: pytest.fail("trained"))
+    monkeypatch.setattr(module, "learn", lambda *rest: pytest.fail("trained"))
     bad = save("bad", {"user_id": [3, 3], "item_id": [500, 7], "value": [1.0, 1.0]})
     broken = run._replace(inputs=run.inputs.model_copy(update={"exposures": bad}))
     with pytest.raises(DataError, match=r"exposures: 1 row breaks the rule outside_catalogue \(first: user_id=3, item_id=7, value=1.0\)"):
@@ -204,5 +223,25 @@ def test_progress_shows_on_a_terminal_only(tmp_path: Path, platform: tuple[Input
     out = io.StringIO()
     with training_progress(Console(file=out, force_terminal=terminal, width=150)) as progress:
         train_all(spec_of(tmp_path, (MODELS[2],)), *platform, None, LIKED, progress)
-    assert ("loss 0." in out.getvalue() and "pairs/s" in out.getvalue()) == shown
+    assert ("loss 0." in out.getvalue() and "rows/s" in out.getvalue()) == shown
     assert bool(out.getvalue()) == shown
+
+
+def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(tmp_path: Path, platform: tuple[Input, Input]) -> None:
+    feedback, catalogue = platform
+    search = {"model": "mf", "fixed": {"epochs": 2, "batch_size": 16}, "grid": {"learning_rate": [1e30, 0.01]}}
+    spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": [search]})
+    bad, good = train_all(spec, feedback, catalogue, None, LIKED, quiet())
+    assert "the loss is" in (bad.error or "")
+    assert (bad.fit, good.error) == (None, None)
+    assert (tmp_path / "s" / "mf-001" / "_plumbline.json").exists()
+    with pytest.raises(TrainingError, match="model wild: the loss is"):
+        train_all(spec_of(tmp_path / "t", (MF(name="wild", learning_rate=1e30, epochs=2, batch_size=16),)), feedback, catalogue, None, LIKED, quiet())
+
+
+def test_a_random_set_with_ids_that_training_does_not_know(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> None:
+    random = save("random", {"user_id": [1000, 5], "item_id": [500, 499], "value": [1.0, 5.0]})
+    entry = {"model": "mf_autodebias", "loss": {"random": {"path": random.path}}, "epochs": 1}
+    spec = Train.model_validate({"scores": str(tmp_path / "s"), "models": [entry]})
+    with pytest.raises(DataError, match=r"random: 1 of 2 rows have a user_id that training does not know \(first: user_id=5, item_id=499\)"):
+        train_all(spec, *platform, None, LIKED, quiet())

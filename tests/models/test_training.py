@@ -1,41 +1,54 @@
 """The training loop: it learns, stops early, repeats itself bit for bit, and says where it went astray."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
+from models.backbones.make_backbone import make_backbone
+from models.backbones.mf import MatrixFactorisation
+from models.checkpoint import Checkpoint
 from models.errors import TrainingError
 from models.keyed import id_keys, mix
+from models.logged import Logged
 from models.losses import make_loss
-from models.mf import MatrixFactorisation
-from models.samplers import Logged, Sampler, make_sampler
-from models.spec import MF, Bce, IpsBce, Observed, PopularityPropensity, UniformNegatives
+from models.samplers import Sampler, make_sampler
+from models.spec.gradient import MF, MLP
+from models.spec.losses import Bce, PopularityPropensity
+from models.spec.samplers import Observed, UniformNegatives
 from models.training import Fit, Step, Task, fit, generator_of, held_out_mask
+from models.validation import HeldOutMetric
+
+
+def task_of(spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int = 0) -> Task:
+    model = MatrixFactorisation(logged.n_users, logged.n_items, spec.dims, 0.0, generator_of(seed, "init"))
+    return Task(model, make_loss(spec.loss, logged, generator_of(seed, "loss")), make_sampler(spec.sampler, logged, logged), held_out)
 
 
 def trained(spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int = 0) -> tuple[MatrixFactorisation, Fit]:
-    n_users = int(logged.users.max()) + 2  # the last one has no feedback
-    model = MatrixFactorisation(n_users, logged.n_items, spec.dims, 0.0, generator_of(seed, "init"))
-    task = Task(model, make_loss(spec.loss, logged, torch.device("cpu")), make_sampler(spec.sampler, logged, logged), held_out)
-    return model, fit(task, spec, seed, lambda step: None)
+    task = task_of(spec, logged, held_out, seed)
+    result = fit(task, spec, seed, lambda step: None)
+    assert isinstance(task.backbone, MatrixFactorisation)
+    return task.backbone, result
 
 
 def some_log(n: int, n_users: int = 40, n_items: int = 30) -> Logged:
     key = np.sort(np.random.default_rng(2).permutation(n_users * n_items)[:n])
     users, items = np.divmod(key, n_items)
-    return Logged(users, items, (users % 3 == items % 3), n_items)
+    return Logged(users, items, (users % 3 == items % 3), np.ones(n), n_users + 1, n_items)  # the last user has no feedback
 
 
-def bits(model: MatrixFactorisation) -> list[bytes]:
+def bits(model: torch.nn.Module) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in model.state_dict().values()]
 
 
 def test_overfits_ten_interactions() -> None:
-    logged = Logged(np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 1, 2, 3, 1, 3]), np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 0], bool), 4)
+    logged = Logged(np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 1, 2, 3, 1, 3]), np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 0], bool), np.ones(10), 5, 4)
     spec = MF(name="tiny", dims=8, epochs=200, batch_size=4, learning_rate=0.05, weight_decay=0, sampler=Observed())
     model, result = trained(spec, logged)
-    logits = model(torch.from_numpy(logged.users), torch.from_numpy(logged.items)).detach().numpy()
+    logits = model(torch.from_numpy(logged.users), torch.from_numpy(logged.items)[:, None]).detach().numpy()[:, 0]
     assert ((logits > 0) == logged.positive).all()
     assert result.losses[-1] < 0.01 < result.losses[0]
     assert result.epochs == 200
@@ -47,10 +60,10 @@ def test_propensities_of_one_are_plain_bce_bit_for_bit(sampler: Observed | Unifo
     logged = some_log(300)
     plain, ips = (
         trained(MF(name="m", dims=4, epochs=5, batch_size=64, loss=loss, sampler=sampler), logged)[0]
-        for loss in (Bce(), IpsBce(propensity=PopularityPropensity(power=0)))
+        for loss in (Bce(), Bce(propensity=PopularityPropensity(power=0)))
     )
     assert bits(plain) == bits(ips)
-    weighted, _ = trained(MF(name="m", dims=4, epochs=5, batch_size=64, loss=IpsBce(), sampler=sampler), logged)
+    weighted, _ = trained(MF(name="m", dims=4, epochs=5, batch_size=64, loss=Bce(propensity=PopularityPropensity()), sampler=sampler), logged)
     assert bits(plain) != bits(weighted)
 
 
@@ -65,10 +78,11 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
 
 def test_a_user_without_feedback_has_the_zero_vector() -> None:
     model, _ = trained(MF(name="m", dims=4, epochs=3, batch_size=50, weight_decay=1e-4, sampler=Observed()), some_log(500))
+    assert model.biases is not None
     assert not model.user.weight[-1].any()
-    assert not model.user_bias.weight[-1].any()
+    assert not model.biases.user.weight[-1].any()
     np.testing.assert_allclose(
-        model.scorer().score_block(np.array([len(model.user.weight) - 1]))[0], model.item_bias.weight[:, 0].detach(), rtol=1e-6
+        model.scorer().score_block(np.array([len(model.user.weight) - 1]))[0], model.biases.item.weight[:, 0].detach(), rtol=1e-6
     )
     assert model.user.weight[:-1].any(dim=1).all()
 
@@ -82,7 +96,8 @@ def test_stops_early_and_keeps_the_best_weights() -> None:
     model, result = trained(spec, logged.where(~held), held_out)
     assert result.epochs == result.best_epoch + 2 < 100
     assert result.held_out[result.best_epoch - 1] == min(result.held_out)
-    again = make_loss(Bce(), logged, torch.device("cpu"))(model, held_out.draw(torch.Generator())).mean().item()
+    rows = held_out.batch(held_out.epoch(torch.Generator()), torch.Generator(), lambda users, items: items)
+    again = make_loss(Bce(), logged, torch.Generator())(model(rows.users, rows.items), rows).mean().item()
     assert again == pytest.approx(min(result.held_out), rel=1e-5)
 
 
@@ -98,14 +113,89 @@ def test_split_is_keyed_by_ids_and_has_the_share() -> None:
 
 def test_a_loss_that_is_not_finite_names_model_epoch_and_step() -> None:
     spec = MF(name="wild", dims=4, epochs=50, batch_size=50, learning_rate=1e20, sampler=Observed())
-    with pytest.raises(TrainingError, match=r"model wild: the loss is (nan|inf) in epoch 1, step [2-9]\d*\..*learning_rate"):
+    with pytest.raises(TrainingError, match=r"model wild: the loss is (nan|inf) in epoch 1, step [2-9]\d*: .*(finite|products).*learning_rate"):
         trained(spec, some_log(500))
 
 
 def test_reports_every_step() -> None:
     logged, steps = some_log(100), list[Step]()
     spec = MF(name="m", dims=2, epochs=2, batch_size=40, sampler=Observed())
-    model = MatrixFactorisation(40, 30, 2, 0.0, generator_of(0, "init"))
-    fit(Task(model, make_loss(Bce(), logged, torch.device("cpu")), make_sampler(Observed(), logged, logged), None), spec, 0, steps.append)
+    fit(task_of(spec, logged), spec, 0, steps.append)
     assert [step.done for step in steps] == [0.4, 0.8, 1.0, 1.4, 1.8, 2.0]
     assert all(step.loss > 0 and step.rate > 0 for step in steps)
+
+
+class KillError(RuntimeError):
+    """As if the process had gone."""
+
+
+@pytest.mark.parametrize("killed_at", [1, 7, 10, 13])
+def test_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tmp_path: Path, killed_at: int) -> None:
+    logged, held = some_log(500), np.random.default_rng(1).random(500) < 0.2
+    spec = MF(name="m", dims=4, epochs=4, batch_size=20, patience=9)
+    held_out = make_sampler(UniformNegatives(), logged.where(held), logged)
+    whole, expected = trained(spec, logged.where(~held), held_out)
+    task, steps = task_of(spec, logged.where(~held), held_out), 0
+
+    def until_killed(step: Step) -> None:
+        nonlocal steps
+        steps += 1
+        if steps > killed_at:
+            raise KillError
+
+    file = Checkpoint(tmp_path / "m.pt", "m", "these inputs", 0.0)
+    with pytest.raises(KillError):
+        fit(task, spec, 0, until_killed, file)
+    task = task_of(spec, logged.where(~held), held_out)
+    steps = -10_000
+    result = fit(task, spec, 0, until_killed, Checkpoint(tmp_path / "m.pt", "m", "these inputs", 0.0))
+    assert result == expected
+    assert bits(task.backbone) == bits(whole)
+    done, seen = task_of(spec, logged.where(~held), held_out), list[Step]()
+    assert fit(done, spec, 0, seen.append, file) == expected  # training is over: nothing is done again
+    assert seen == []
+    assert bits(done.backbone) == bits(whole)
+
+
+def test_a_checkpoint_of_another_config_or_broken_is_an_error(tmp_path: Path) -> None:
+    logged, spec = some_log(100), MF(name="m", dims=2, epochs=1)
+    path = tmp_path / "m.pt"
+    fit(task_of(spec, logged), spec, 0, lambda step: None, Checkpoint(path, "m", "these inputs", 0.0))
+    with pytest.raises(TrainingError, match=r"m\.pt: this checkpoint of model m is of another config, seed or data.*remove the file"):
+        fit(task_of(spec, logged), spec, 0, lambda step: None, Checkpoint(path, "m", "other inputs", 0.0))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(TrainingError, match=r"m\.pt: not a checkpoint of training"):
+        fit(task_of(spec, logged), spec, 0, lambda step: None, Checkpoint(path, "m", "these inputs", 0.0))
+
+
+def test_stops_on_a_metric_of_held_out_positives() -> None:
+    logged, held = some_log(700), np.random.default_rng(1).random(700) < 0.3
+    spec = MF(name="m", dims=8, epochs=40, batch_size=50, learning_rate=0.02, patience=2, stop_on="ndcg@5", sampler=Observed())
+    seen, kept_back = logged.where(~held), logged.where(held)
+    metric = HeldOutMetric("m", spec.stop_on, seen, kept_back)
+    task = task_of(spec, seen, make_sampler(Observed(), kept_back, logged))._replace(metric=metric)
+    result = fit(task, spec, 0, lambda step: None)
+    assert result.best_epoch == int(np.argmin(result.held_out)) + 1
+    assert metric(task.backbone.scorer()) == -min(result.held_out)
+    assert -min(result.held_out) > 0.5
+
+
+def learned(spec: MLP, logged: Logged) -> Fit:
+    task = Task(
+        make_backbone(spec, logged, 0.0, generator_of(0, "init")),
+        make_loss(spec.loss, logged, generator_of(0)),
+        make_sampler(spec.sampler, logged, logged),
+        None,
+    )
+    return fit(task, spec, 0, lambda step: None)
+
+
+def test_bfloat16_learns_the_same_to_its_precision() -> None:
+    logged = some_log(500)
+    exact, half = (
+        learned(MLP(name="m", dims=8, epochs=10, batch_size=50, learning_rate=0.02, sampler=Observed(), precision=precision), logged)
+        for precision in ("float32", "bfloat16")
+    )
+    assert half.losses != exact.losses
+    assert half.losses[0] == pytest.approx(exact.losses[0], rel=0.02)
+    assert half.losses[-1] < half.losses[0] / 2

@@ -1,7 +1,8 @@
-"""Models without learning.
+"""Random scores: the floor under every comparison.
 
-random      s_ui = hash(seed, user_id, item_id) as a number in [0, 1)
-popularity  s_ui = number of logged positives of i, the same for every user
+    s_ui = hash(seed, user_id, item_id) as a number in [0, 1)
+
+Keyed by ids (models/keyed.py): the same in any block, for any set of users.
 """
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy.typing as npt
 
 from models.keyed import Keys, combine, seed_key, unit
 
-Scores = npt.NDArray[np.float32]
 IN_CACHE = 1 << 15  # keys at once: the steps of a hash are memory-bound beyond the cache
 
 
@@ -20,7 +20,7 @@ class RandomScorer:
         self.user_keys = combine(seed_key(seed), user_keys)
         self.item_keys = item_keys
 
-    def score_block(self, users: npt.NDArray[np.int64]) -> Scores:
+    def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Draws of these users for all items."""
         keys = self.user_keys[users, None]
         scores = np.empty((len(users), len(self.item_keys)), np.float32)
@@ -28,14 +28,3 @@ class RandomScorer:
         for at in range(0, len(users), step):
             scores[at : at + step] = unit(combine(keys[at : at + step], self.item_keys))
         return scores
-
-
-class PopularityScorer:
-    """Counts of positives, one row repeated."""
-
-    def __init__(self, items: npt.NDArray[np.int64], positive: npt.NDArray[np.bool_], n_items: int) -> None:
-        self.counts = np.bincount(items[positive], minlength=n_items).astype(np.float32)
-
-    def score_block(self, users: npt.NDArray[np.int64]) -> Scores:
-        """The counts, once per user."""
-        return np.tile(self.counts, (len(users), 1))

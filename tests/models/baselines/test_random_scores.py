@@ -1,9 +1,9 @@
-"""Models without learning."""
+"""Random scores: keyed by ids, even, and unrelated to each other."""
 
 import numpy as np
 import pyarrow as pa
 
-from models.baselines import PopularityScorer, RandomScorer
+from models.baselines.random_scores import RandomScorer
 from models.keyed import id_keys
 
 
@@ -23,8 +23,3 @@ def test_random_differs_by_user_item_and_seed() -> None:
     assert abs(np.corrcoef(first)[np.triu_indices(50, 1)]).max() < 0.25
     assert abs(first.mean() - 0.5) < 0.01
     assert abs(first.mean(axis=0) - 0.5).max() < 0.2
-
-
-def test_popularity_counts_positives() -> None:
-    scorer = PopularityScorer(np.array([2, 2, 0, 1]), np.array([True, True, False, True]), 4)
-    assert scorer.score_block(np.array([1, 0])).tolist() == [[0, 1, 2, 0], [0, 1, 2, 0]]

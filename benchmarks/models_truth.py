@@ -1,0 +1,146 @@
+"""Every model of the registry on worlds whose truth is known: is it really better than popularity, and is debiasing better than none?
+
+    make bench-truth                                        (python -m benchmarks.models_truth --worlds 3 --models bpr_mf,bpr_pd)
+
+Each world is a platform of its own (seed 1, 2, ...), trained with the same seed. Truth: what each user thinks of every item that it was not shown; recall@10 and
+ndcg@10 over those, mean over users who like something there. A line per model: means over all users of all worlds, the difference to popularity
+and, for a debiased model, to its base, each with the half-width of its 95 % interval (paired by user). AutoDebias learns its weights from ten
+random answers a user, which count for no model's truth.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from rich.progress import Progress
+
+from eval_engine.datasets.world import World, exposed, item_ids, logged, ratings, user_ids
+from eval_engine.positive import Positive
+from models.interactions import Interactions
+from models.learning import Ground, learn
+from models.registry import REGISTRY
+from models.scorer import Scorer
+from models.spec.train import MODEL, Model
+
+K = 10
+LIKED = Positive(">", 3.0)
+NAIVE: dict[str, Any] = {"model": "mf", "name": "mf_logged", "sampler": {"kind": "observed"}}  # what IPS, DR and AutoDebias correct
+BASES = {
+    "mf_ips": "mf_logged",
+    "mf_dr": "mf_logged",
+    "mf_autodebias": "mf_logged",
+    "mf_negs": "mf",
+    "lightgcn_negs": "lightgcn",
+    "bpr_ips": "bpr_mf",
+    "bpr_boratto": "bpr_mf",
+    "bpr_pd": "bpr_mf",
+    "bpr_oversampled": "bpr_mf",
+    "bpr_oversampled_evenly": "bpr_mf",
+    "bpr_jannach": "bpr_mf",
+    "bpr_ensemble": "bpr_mf",
+}
+
+
+class Platform(NamedTuple):
+    """One world: what was logged, what is true of the rest, and where ten random answers a user are."""
+
+    data: Interactions
+    wanted: npt.NDArray[np.bool_]  # (n_users, n_items): liked, and neither logged nor in the random set
+    hidden: npt.NDArray[np.bool_]  # logged or in the random set
+    random: str
+
+
+def platform(world: World, folder: Path) -> Platform:
+    """The world, all of it."""
+    pairs, random = ([draw(world, user) for user in range(world.users)] for draw in (logged, exposed))
+    liked = np.array([ratings(world, user) > 3 for user in range(world.users)])
+    hidden = np.zeros_like(liked)
+    for user in range(world.users):
+        hidden[user, pairs[user].positions] = hidden[user, random[user].positions] = True
+    users = np.arange(world.users)
+    data = Interactions(
+        pa.array(user_ids(users)),
+        pa.array(item_ids(np.arange(world.items))),
+        np.repeat(users, [len(p.positions) for p in pairs]),
+        np.concatenate([p.positions for p in pairs]),
+        np.concatenate([p.values for p in pairs]),
+    )
+    path = folder / f"random-{world.seed}.parquet"
+    pq.write_table(
+        pa.table(
+            {
+                "user_id": user_ids(np.repeat(users, [len(p.positions) for p in random])),
+                "item_id": item_ids(np.concatenate([p.positions for p in random])),
+                "value": np.concatenate([p.values for p in random]),
+            }
+        ),
+        path,
+    )
+    return Platform(data, liked & ~hidden, hidden, str(path))
+
+
+def true_quality(scorer: Scorer, world: Platform) -> npt.NDArray[np.float64]:
+    """Recall@K and nDCG@K of each user who likes something unseen, shape (2, n)."""
+    scores = np.where(world.hidden, -np.inf, scorer.score_block(np.arange(world.data.n_users)))
+    hits = np.take_along_axis(world.wanted, np.argsort(-scores, axis=1, kind="stable")[:, :K], axis=1)
+    n_wanted = world.wanted.sum(axis=1)
+    some, gain = n_wanted > 0, 1 / np.log2(np.arange(2, K + 2))
+    ideal = np.cumsum(gain)[np.minimum(np.maximum(n_wanted, 1), K) - 1]
+    return np.stack([hits.sum(axis=1) / np.maximum(n_wanted, 1), hits @ gain / ideal])[:, some]
+
+
+def entries(names: list[str], random: str) -> list[Model]:
+    """The models of a world."""
+    listed: list[dict[str, Any]] = [{"model": name} for name in names]
+    for entry in listed:
+        if entry["model"] == "mf_autodebias":
+            entry["loss"] = {"random": {"path": random}}
+    return [MODEL.validate_python(entry) for entry in (*listed, NAIVE)]
+
+
+def half_width(values: npt.NDArray[np.float64]) -> float:
+    """Of the 95 % interval of the mean."""
+    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--worlds", type=int, default=3)
+    parser.add_argument("--users", type=int, default=2000)
+    parser.add_argument("--items", type=int, default=800)
+    parser.add_argument("--models", help="names of the registry; left out: all")
+    given = parser.parse_args()
+    names = given.models.split(",") if given.models else list(REGISTRY)
+    needed = {"popularity", *names, *(BASES[name] for name in names if name in BASES)} - {"mf_logged"}
+    torch.set_num_threads(1)
+    found: dict[str, list[npt.NDArray[np.float64]]] = {}
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(1, given.worlds + 1):
+            world = platform(World(users=given.users, items=given.items, exposures=10, seed=seed), Path(folder))
+            for model in entries([name for name in REGISTRY if name in needed], world.random):
+                start = time.perf_counter()
+                scorer = learn(model, Ground(world.data, LIKED, seed, torch.device("cpu"), Progress(disable=True))).scorer
+                seconds[model.name] = seconds.get(model.name, 0.0) + time.perf_counter() - start
+                found.setdefault(model.name, []).append(true_quality(scorer, world))
+    quality = {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+    for name, (recall, ndcg) in quality.items():
+        line: dict[str, object] = {"model": name, "recall@10": round(recall.mean(), 4), "ndcg@10": round(ndcg.mean(), 4)}
+        gain = ndcg - quality["popularity"][1]
+        line |= {"ndcg over popularity": round(gain.mean(), 4), "+-": round(half_width(gain), 4)}
+        if name in BASES:
+            gain = recall - quality[BASES[name]][0]
+            line |= {"base": BASES[name], "recall over base": round(gain.mean(), 4), "+-base": round(half_width(gain), 4)}
+        print(json.dumps(line | {"seconds": round(seconds[name] / given.worlds, 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""AutoDebias: weights and labels that are learned from a small random set, as the model is.
+
+    L(theta, phi) = mean over logged pairs of w1 d(x, y) + mean over all pairs of w2 d(x, m)        [Chen et al. 2021] eq. 13
+    w1 = exp(a_u + b_i + c_y),   w2 = exp(a'_u + b'_i + c'_o),   m = s(e_yo)                         eqs 14 to 16
+    theta'(phi) = theta - eta grad_theta L(theta, phi)          the assumed step
+    phi  <-  phi - mu grad_phi (mean over the random set of d(x(theta'), y))                        by Adam, before each step of theta
+
+d is the cross-entropy, o whether the pair is logged, y its label; "all pairs" are drawn evenly (sampler all_pairs). phi starts at w1 = 1, w2 = exp(-2), m = 1/8:
+nearly plain, with a mild pull of all pairs towards dislike.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from models.adam import Adam
+from models.batch import Batch
+from models.logged import Logged
+from models.processes import Processes
+from models.spec.losses import AutoDebias
+
+PLAIN_WEIGHT, PLAIN_LABEL = -2.0, -2.0  # of all pairs at the start: exp(-2) and sigmoid(-2)
+NOT_LOGGED, DISLIKED, LIKED = 0, 1, 2
+
+
+class AutoDebiasLoss(nn.Module):
+    """The weighted loss, and the step that learns its weights."""
+
+    keys: Tensor
+    liked: Tensor
+    random_users: Tensor
+    random_items: Tensor
+    random_labels: Tensor
+
+    def __init__(self, loss: AutoDebias, logged: Logged, random: Logged, rows: int) -> None:
+        super().__init__()
+        self.spec, self.rows, self.n_items = loss, rows, logged.n_items
+        self.user = nn.Parameter(torch.zeros(2, logged.n_users))  # a, a'
+        self.item = nn.Parameter(torch.zeros(2, logged.n_items))  # b, b'
+        self.by_label = nn.Parameter(torch.zeros(2))  # c
+        self.by_logged = nn.Parameter(torch.full((2,), PLAIN_WEIGHT))  # c'
+        self.label = nn.Parameter(torch.full((3,), PLAIN_LABEL))  # e
+        self.register_buffer("keys", torch.from_numpy(logged.users * logged.n_items + logged.items))  # sorted
+        self.register_buffer("liked", torch.from_numpy(logged.positive.astype(np.int64)))
+        self.register_buffer("random_users", torch.from_numpy(random.users))
+        self.register_buffer("random_items", torch.from_numpy(random.items))
+        self.register_buffer("random_labels", torch.from_numpy(random.positive.astype(np.float32)))
+        self.optimizer = Adam(list(self.parameters()), loss.meta_learning_rate, 0.0)
+
+    def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
+        users, items, labels = batch.users, batch.items, batch.labels[:, 0]
+        w1 = torch.exp(self.user[0, users] + self.item[0, items[:, 0]] + self.by_label[labels.long()])
+        state = self._state(users, items[:, 1:])
+        w2 = torch.exp(self.user[1, users, None] + self.item[1, items[:, 1:]] + self.by_logged[(state > NOT_LOGGED).long()])
+        return w1 * _error(numbers[:, 0], labels) + (w2 * _error(numbers[:, 1:], self.label[state].sigmoid())).mean(1)
+
+    def learn(self, backbone: nn.Module, batch: Batch, generator: torch.Generator, processes: Processes) -> None:
+        """One step of the weights, by what the assumed step of the backbone does to the random set."""
+        parameters = dict(backbone.named_parameters())
+        loss = self(backbone(batch.users, batch.items), batch).mean()
+        slopes = torch.autograd.grad(loss, list(parameters.values()), create_graph=True, allow_unused=True, materialize_grads=True)
+        eta = self.spec.assumed_learning_rate
+        assumed = {name: value.detach() - eta * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
+        drawn = torch.randint(len(self.random_users), (min(self.rows, len(self.random_users)),), generator=generator).to(self.random_users.device)
+        numbers = functional_call(backbone, assumed, (self.random_users[drawn], self.random_items[drawn, None]))
+        error = _error(numbers[:, 0], self.random_labels[drawn]).mean() / processes.size
+        gradients = torch.autograd.grad(error, self.optimizer.parameters, allow_unused=True, materialize_grads=True)
+        self.optimizer.step(tuple(processes.added(list(gradients))))
+
+    def _state(self, users: Tensor, items: Tensor) -> Tensor:
+        """Not logged, disliked or liked: of pairs (n, k)."""
+        keys = users[:, None] * self.n_items + items
+        at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return torch.where(self.keys[at] == keys, DISLIKED + self.liked[at], NOT_LOGGED)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Adam's moments: part of a checkpoint."""
+        return self.optimizer.state()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.optimizer.load(state)
+
+
+def _error(numbers: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of each pair."""
+    return binary_cross_entropy_with_logits(numbers, labels, reduction="none")

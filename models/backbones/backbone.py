@@ -1,0 +1,59 @@
+"""What every backbone is to the training loop, losses and samplers: a number for each pair, higher is better.
+
+forward       numbers of pairs, as scoring would give them
+train_batch   the same for a batch of training, with the backbone's own noise, and its own share of the loss (a contrast, a KL term)
+project       after each step of Adam: back to where parameters may be
+scorer        what is left to score with once training is done
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.scorer import Scorer
+
+
+class Noise:
+    """Random numbers of one batch, the same whether one process works on it or several: each takes its rows of the whole batch's draw."""
+
+    def __init__(self, generator: torch.Generator, n_rows: int, part: slice, device: torch.device) -> None:
+        self.generator, self.n_rows, self.part, self.device = generator, n_rows, part, device
+
+    def normal(self, width: int) -> Tensor:
+        """Standard normal numbers for each row of this part, shape (n, width)."""
+        return torch.randn(self.n_rows, width, generator=self.generator)[self.part].to(self.device)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Even numbers in [0, 1) that belong to no row, such as one for each user of the world."""
+        return torch.rand(*shape, generator=self.generator).to(self.device)
+
+    def kept(self, keys: Tensor, share: float) -> Tensor:
+        """Whether each key (m,) is among the share that is kept: by hash, so that a key's fate is the same in every process that has it."""
+        seed = torch.randint(1 << 62, (), generator=self.generator).to(self.device)
+        return (_mix(keys + seed) >> 40) & 0xFFFFFF < share * (1 << 24)
+
+
+def _mix(keys: Tensor) -> Tensor:
+    """models/keyed.py's mix on the device: 64 bits, whose sign bit the shifts must not spread."""
+    x = keys - 0x61C8864680B583EB
+    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return x ^ ((x >> 31) & 0x1FFFFFFFF)
+
+
+class Backbone(nn.Module):
+    """The base of all backbones."""
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        """Numbers of users (n,) with items (n, k), shape (n, k)."""
+        raise NotImplementedError
+
+    def train_batch(self, users: Tensor, items: Tensor, noise: Noise) -> tuple[Tensor, Tensor | None]:
+        """Numbers of the batch's pairs, and what the backbone itself adds to the batch's mean loss."""
+        return self(users, items), None
+
+    def project(self) -> None:
+        """Nothing, unless parameters have bounds."""
+
+    def scorer(self) -> Scorer:
+        """What scores: the backbone as it is now, parameters no longer followed."""
+        raise NotImplementedError

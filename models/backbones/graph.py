@@ -1,0 +1,80 @@
+"""The graph of users, items and the training positives between them, along which vectors are carried.
+
+    R_ui = 1 / sqrt(d_u d_i) for a positive pair, else 0;  d the number of positives of u, of i       [He et al. 2020] eq. 3
+    step: (U, V) -> (R V, R' U);   mean(first, last): the mean of (U, V) after first, ..., last steps
+
+The mean is linear in (U, V), and symmetric: its gradient is the gradient of what follows it, carried the same way. So autograd records no step, and
+nothing is kept for it. A node without edges is the zero vector after a step. The graph is not part of the state that is learned.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from models.backbones.bags import Bags
+from models.logged import Logged
+
+Vectors = tuple[Tensor, Tensor]  # (n_users, d), (n_items, d)
+
+
+class Edges(nn.Module):
+    """The edges of each node of one side."""
+
+    others: Tensor
+    ends: Tensor
+    weights: Tensor
+
+    def __init__(self, others: npt.NDArray[np.int64], degrees: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]) -> None:
+        super().__init__()
+        self.register_buffer("others", torch.from_numpy(others), persistent=False)  # (n_edges,)
+        self.register_buffer("ends", torch.from_numpy(np.concatenate([[0], degrees.cumsum()])), persistent=False)  # (n + 1,)
+        self.register_buffer("weights", torch.from_numpy(weights), persistent=False)  # (n_edges,)
+
+    def bags(self) -> Bags:
+        """For each node, its neighbours."""
+        return Bags(self.others, self.ends, self.weights)
+
+
+class Graph(nn.Module):
+    """The edges of both sides."""
+
+    def __init__(self, positives: Logged) -> None:
+        super().__init__()
+        of_users = np.bincount(positives.users, minlength=positives.n_users)
+        of_items = np.bincount(positives.items, minlength=positives.n_items)
+        weights = (1 / np.sqrt(of_users[positives.users] * of_items[positives.items])).astype(np.float32)
+        by_item = np.argsort(positives.items, kind="stable")
+        self.user = Edges(positives.items, of_users, weights)
+        self.item = Edges(positives.users[by_item], of_items, weights[by_item])
+
+    def step(self, users: Tensor, items: Tensor) -> Vectors:
+        """Each node's new vector: the weighted sum of its neighbours'."""
+        return self.user.bags().sums(items), self.item.bags().sums(users)
+
+    def mean(self, users: Tensor, items: Tensor, first: int, last: int) -> Vectors:
+        """The mean over the vectors after first, ..., last steps."""
+        users, items = _Mean.apply(users, items, self, first, last)
+        return users, items
+
+
+class _Mean(torch.autograd.Function):
+    """The mean over steps, and its gradient: of any order."""
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor, graph: Graph, first: int, last: int) -> Vectors:
+        ctx.graph, ctx.first, ctx.last = graph, first, last
+        for _ in range(first):
+            users, items = graph.step(users, items)
+        sums = users.clone(), items.clone()
+        for _ in range(first, last):
+            users, items = graph.step(users, items)
+            sums[0].add_(users)
+            sums[1].add_(items)
+        return sums[0].div_(last - first + 1), sums[1].div_(last - first + 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        return *ctx.graph.mean(*gradients, ctx.first, ctx.last), None, None, None

@@ -1,0 +1,47 @@
+"""What parameters are before the first step; every draw comes from the run's generator, never from torch's own.
+
+zeros    0
+small    N(0, s^2), s = 0.1 / sqrt(dims): inner products start near zero, and a vector about as long as SimGCL's noise
+xavier   N(0, 2 / (n_in + n_out))                [Glorot, Bengio 2010] eq. 12, as Mult-VAE has it
+kaiming  N(0, 2 / n_in): layers before a ReLU    [He et al. 2015] eq. 10
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+SCALE = 0.1
+
+
+def zeros(n: int, dims: int) -> nn.Embedding:
+    """A table of n zero vectors."""
+    return table(torch.zeros(n, dims))
+
+
+def small(n: int, dims: int, generator: torch.Generator) -> nn.Embedding:
+    """A table of n small random vectors."""
+    return table(torch.randn(n, dims, generator=generator) * (SCALE / dims**0.5))
+
+
+def table(weight: Tensor) -> nn.Embedding:
+    """A table that is trained, from these rows on."""
+    return nn.Embedding.from_pretrained(weight, freeze=False)
+
+
+def xavier(n_in: int, n_out: int) -> float:
+    """The standard deviation for a layer between tanhs."""
+    return float((2 / (n_in + n_out)) ** 0.5)
+
+
+def kaiming(n_in: int) -> float:
+    """The standard deviation for a layer before a ReLU."""
+    return float((2 / n_in) ** 0.5)
+
+
+def linear(n_in: int, n_out: int, deviation: float, generator: torch.Generator) -> nn.Linear:
+    """A layer with normal weights and no bias yet."""
+    layer = skip_init(nn.Linear, n_in, n_out)  # its own start would draw from torch's generator
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(n_out, n_in, generator=generator) * deviation)
+        layer.bias.zero_()
+    return layer

@@ -1,0 +1,46 @@
+"""A baseline from its spec: whatever of models/baselines/ the config names, ready to score.
+
+`report` is told the share done, from 0 to 1: once at the end, and by neighbours and WMF also on the way.
+"""
+
+from collections.abc import Callable
+
+from models.baselines.averages import average_rating, global_average
+from models.baselines.counts import popularity, positive_popularity
+from models.baselines.item_row import ItemRowScorer
+from models.baselines.neighbours import item_knn, user_knn
+from models.baselines.random_scores import RandomScorer
+from models.baselines.wmf import fit_wmf
+from models.interactions import Interactions
+from models.keyed import id_keys
+from models.logged import Logged
+from models.scorer import Scorer
+from models.spec.baselines import WMF, AverageRating, Baseline, GlobalAverage, ItemKNN, Popularity, PositivePopularity, Random, UserKNN
+
+
+def make_baseline(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
+    """What the spec names, from the logged pairs; the data give the ids."""
+    scorer = _make(spec, data, logged, seed, report)
+    report(1.0)
+    return scorer
+
+
+def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
+    """One scorer per kind."""
+    match spec:
+        case Random():
+            return RandomScorer(seed, id_keys(data.user_ids), id_keys(data.item_ids))
+        case GlobalAverage():
+            return ItemRowScorer(global_average(logged))
+        case Popularity():
+            return ItemRowScorer(popularity(logged))
+        case PositivePopularity():
+            return ItemRowScorer(positive_popularity(logged))
+        case AverageRating():
+            return ItemRowScorer(average_rating(logged, spec.damping))
+        case UserKNN():
+            return user_knn(spec, logged, report)
+        case ItemKNN():
+            return item_knn(spec, logged, report)
+        case WMF():
+            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))

@@ -1,0 +1,22 @@
+"""How often an item was logged, and how often it was liked.
+
+    popularity            s_i = #{u: (u, i) logged}
+    positive_popularity   s_i = #{u: (u, i) logged and positive}
+
+An item nobody rated has 0.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from models.logged import Logged
+
+
+def popularity(logged: Logged) -> npt.NDArray[np.int64]:
+    """Logged pairs of each item, shape (n_items,)."""
+    return logged.item_counts()
+
+
+def positive_popularity(logged: Logged) -> npt.NDArray[np.int64]:
+    """Logged positives of each item, shape (n_items,)."""
+    return logged.positives().item_counts()

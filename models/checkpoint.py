@@ -1,0 +1,54 @@
+"""Unfinished training on disk: a file that is whole or absent, for one model, config and data.
+
+It holds the parameters, Adam's moments, the place in the epoch and the generator's state: training goes on as if it had never stopped. It is removed
+when the model's scores or ranks are written.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.errors import TrainingError
+from models.whole_file import replaced
+
+
+class Checkpoint:
+    """The file of one model's training."""
+
+    def __init__(self, path: Path, model: str, made_from: str, minutes: float) -> None:
+        self.path, self.model, self.made_from, self.seconds = path, model, made_from, minutes * 60
+        self.saved = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved; None if nothing was."""
+        if not self.path.exists():
+            return None
+        try:
+            content = torch.load(self.path, weights_only=True, map_location="cpu")
+            made_from, state = content["made_from"], content["state"]
+        except Exception as error:  # torch raises what pickle, zipfile and its own reader raise
+            raise TrainingError(
+                f"{self.path}: not a checkpoint of training ({type(error).__name__}: {error}). Remove it to train from the start."
+            ) from None
+        if made_from != self.made_from:
+            raise TrainingError(
+                f"{self.path}: this checkpoint of model {self.model} is of another config, seed or data ({made_from[:12]}, now {self.made_from[:12]}). "
+                "Go back to what it was made from to finish it, or remove the file to train from the start."
+            )
+        return dict(state)
+
+    def due(self) -> bool:
+        """Whether the last one is old enough for another."""
+        return time.monotonic() - self.saved >= self.seconds
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Put this state in place of the last."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        replaced(self.path, lambda path: torch.save({"made_from": self.made_from, "state": state}, path))
+        self.saved = time.monotonic()
+
+    def remove(self) -> None:
+        """The model is finished."""
+        self.path.unlink(missing_ok=True)

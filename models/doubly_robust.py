@@ -1,0 +1,51 @@
+"""Doubly robust joint learning: a second model imputes the labels of pairs that were not logged.
+
+    L(theta) = mean over all pairs of d(x, r) + mean over logged pairs of w (d(x, y) - d(x, r))     [Wang et al. 2019] eq. 5
+    L(phi)   = mean over logged pairs of w (d(x, r) - d(x, y))^2                                     eq. 6
+
+d is the cross-entropy, x the model's number, y the logged label, r = s(x') the imputed one, x' of a matrix factorisation of its own; w = c / p as in
+models/losses.py. The mean over all pairs is that of pairs drawn evenly (sampler all_pairs). L(theta) is unbiased if r is exact or if p is. Both losses
+are minimised in one step: what the other model gives is held fixed.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from models.backbones.mf import MatrixFactorisation
+from models.batch import Batch
+from models.logged import Logged
+from models.propensity import inverse_weights, item_propensity
+from models.spec.losses import DoublyRobust
+
+
+def doubly_robust(imputed: Tensor, logged_imputed: Tensor, logged_error: Tensor, weights: Tensor) -> Tensor:
+    """Row by row: imputed errors of drawn pairs (n, k), and what the logged pair (n,) says they are off by."""
+    return imputed.mean(1) + weights * (logged_error - logged_imputed)
+
+
+class DoublyRobustLoss(nn.Module):
+    """The loss of both models; its own parameters are those of the imputation."""
+
+    item_weights: Tensor
+
+    def __init__(self, loss: DoublyRobust, logged: Logged, generator: torch.Generator) -> None:
+        super().__init__()
+        counts = logged.item_counts()
+        weights = inverse_weights(item_propensity(counts, loss.propensity), counts)
+        self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
+        share = float(np.clip(logged.positive.mean() if len(logged.positive) else 0.5, 0.01, 0.99))
+        self.imputation = MatrixFactorisation(logged.n_users, logged.n_items, loss.dims, float(np.log(share / (1 - share))), generator)
+
+    def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
+        labels = self.imputation(batch.users, batch.items).sigmoid()
+        imputed = _error(numbers, labels.detach())
+        error, weights = _error(numbers[:, 0], batch.labels[:, 0]), self.item_weights[batch.items[:, 0]]
+        learned = _error(numbers[:, 0].detach(), labels[:, 0])
+        return doubly_robust(imputed[:, 1:], imputed[:, 0], error, weights) + weights * (learned - error.detach()) ** 2
+
+
+def _error(numbers: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of each pair."""
+    return binary_cross_entropy_with_logits(numbers, labels, reduction="none")

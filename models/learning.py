@@ -1,0 +1,141 @@
+"""One model, trained: baselines from counts, gradient models by the one loop, ensembles as two of them.
+
+    learn(model, Ground(data, positive, seed=7, device, progress))   ->   a Scorer
+
+A pair that is held out is in no sampler, graph or history of training.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from rich.progress import Progress
+
+from eval_engine.errors import DataError
+from eval_engine.positive import Positive
+from models.autodebias import AutoDebiasLoss
+from models.backbones.make_backbone import make_backbone
+from models.baselines.baseline import make_baseline
+from models.checkpoint import Checkpoint
+from models.ensemble import EnsembleScorer, low_only
+from models.interactions import Interactions, read_random_set
+from models.keyed import id_keys
+from models.logged import Logged, logged_of
+from models.losses import make_loss
+from models.processes import Processes
+from models.samplers import Sampler, held_out_sampler, make_sampler
+from models.scorer import Scorer
+from models.spec.baselines import Baseline
+from models.spec.ensemble import Ensemble
+from models.spec.gradient import PAIRWISE, Backbone
+from models.spec.losses import AutoDebias, Mse
+from models.spec.samplers import AllPairs
+from models.spec.train import Model
+from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask
+from models.validation import HeldOutMetric
+
+BASE_ROWS = 1 << 16  # of examples: the average label is known well enough
+
+
+class Unfinished(NamedTuple):
+    """Where training that was stopped is kept."""
+
+    folder: Path
+    made_from: str  # hash of everything that the weights follow from
+    minutes: float
+
+    def of(self, model: str) -> Checkpoint:
+        """The file of one model."""
+        return Checkpoint(self.folder / f"{model}.pt", model, self.made_from, self.minutes)
+
+
+class Ground(NamedTuple):
+    """What all models of a run are trained on and with."""
+
+    data: Interactions
+    positive: Positive
+    seed: int
+    device: torch.device
+    progress: Progress
+    processes: Processes = Processes()
+    unfinished: Unfinished | None = None  # None: no checkpoints
+
+
+class Learned(NamedTuple):
+    """A trained model, and how training went; None for one that is not trained by gradient."""
+
+    scorer: Scorer
+    fit: Fit | None
+
+
+def learn(model: Model, ground: Ground) -> Learned:
+    """One trained model."""
+    logged = logged_of(ground.data, ground.positive)
+    if isinstance(model, Baseline):
+        bar = ground.progress.add_task(f"train {model.name}", total=1.0, note="")
+        return Learned(make_baseline(model, ground.data, logged, ground.seed, lambda done: ground.progress.update(bar, completed=done)), None)
+    if isinstance(model, Ensemble):
+        base = _by_gradient(model.base.model_copy(update={"name": model.name}), logged, ground)
+        low = _by_gradient(model.base.model_copy(update={"name": low_name(model.name)}), low_only(logged, model.low_share), ground)
+        return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit)
+    return _by_gradient(model, logged, ground)
+
+
+def low_name(ensemble: str) -> str:
+    """The name of an ensemble's second model."""
+    return f"{ensemble}.low"
+
+
+def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
+    """A gradient model under the config's loss and sampler."""
+    task = _task(model, logged, ground)
+    bar = ground.progress.add_task(f"train {model.name}", total=model.epochs, note="")
+
+    def report(step: Step) -> None:
+        ground.progress.update(bar, completed=step.done, note=f"epoch {step.epoch}  loss {step.loss:.4f}  {step.rate:,.0f} rows/s")
+
+    result = fit(task, model, ground.seed, report, ground.unfinished.of(model.name) if ground.unfinished else None, ground.processes)
+    ground.progress.update(bar, total=result.epochs, completed=result.epochs)
+    return Learned(task.backbone.scorer(), result)
+
+
+def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
+    """Backbone, loss and samplers, ready to train."""
+    data, seed = ground.data, ground.seed
+    held = held_out_mask(seed, id_keys(data.user_ids)[logged.users], id_keys(data.item_ids)[logged.items], model.validation_share)
+    seen, kept_back = logged.where(~held), logged.where(held)
+    training = make_sampler(model.sampler, seen, seen)
+    base = _base(model, training, seen, seed)
+    backbone = make_backbone(model, seen, base, generator_of(seed, "init")).to(ground.device)
+    held_out = make_sampler(held_out_sampler(model.sampler), kept_back, logged)
+    has_held_out = len(held_out.epoch(generator_of(seed, "held-out"))) > 0
+    metric = HeldOutMetric(model.name, model.stop_on, seen, kept_back) if model.stop_on != "loss" and has_held_out else None
+    return Task(backbone, _loss(model, seen, ground).to(ground.device), training, held_out if has_held_out else None, metric)
+
+
+def _loss(model: Backbone, seen: Logged, ground: Ground) -> TrainingLoss:
+    """The loss, with the weights that the training pairs give it."""
+    if isinstance(model.loss, AutoDebias):
+        random = logged_of(read_random_set(model.loss.random, ground.data), ground.positive)
+        return AutoDebiasLoss(model.loss, seen, random, model.batch_size)
+    return make_loss(model.loss, seen, generator_of(ground.seed, "loss"))
+
+
+def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
+    """The number that stands for the average label: where a model starts from."""
+    generator = generator_of(seed, "base")
+    rows = training.epoch(generator)[:BASE_ROWS]
+    batch = training.batch(rows, generator, lambda users, items: torch.zeros(items.shape))
+    weights = batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights  # what all_pairs draws has no label
+    share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
+    if not 0 < share < 1:
+        raise DataError(
+            f"model {model.name}: of {len(seen.users):,} training pairs, {int(seen.positive.sum()):,} are positive; with sampler {model.sampler.kind} "
+            "nothing can be told apart. Check the rule `positive` against the values of the feedback, or lower validation_share."
+        )
+    if model.loss.kind in PAIRWISE:
+        return 0.0
+    if isinstance(model.loss, Mse) and model.loss.link == "identity":
+        return share
+    return float(np.log(share / (1 - share)))

@@ -1,0 +1,24 @@
+"""Debiasing that is neither backbone, loss nor sampler: two models as one. No torch here."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from eval_engine.config import Strict
+from models.spec.gradient import Backbone, Name, OwnOutput
+
+
+class Ensemble(Strict):
+    """softmax(base) + delta softmax(low), low the same model trained on the positives of unpopular items only."""
+
+    kind: Literal["ensemble"] = "ensemble"
+    name: Name
+    output: OwnOutput = None
+    base: Annotated[Backbone, Field(discriminator="kind")]
+    delta: float = Field(0.5, gt=0, description="weight of the low-only model; table 2 of the paper has 0.2 to 0.75 for most")
+    low_share: float = Field(0.5, gt=0, lt=1, description="share of items, the least popular, that the low-only model learns from")
+
+    @field_validator("base", mode="before")
+    @classmethod
+    def _base_has_a_name(cls, base: object) -> object:
+        return {"name": "base", **base} if isinstance(base, dict) else base

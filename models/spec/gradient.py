@@ -1,0 +1,148 @@
+"""Models trained by gradient: `kind` is the backbone, beside it a loss, a sampler and the schedule of the one training loop. No torch here.
+
+{kind: mf, name: bpr, biases: false, loss: {kind: bpr}, sampler: {kind: uniform_negatives, per_positive: 1}}
+"""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from eval_engine.config import Strict, check_run_id
+from models.spec.losses import AutoDebias, Bce, DoublyRobust, Loss, Mse
+from models.spec.samplers import AllPairs, Observed, Sampler, UniformNegatives
+
+PAIRWISE = ("bpr", "hinge", "pd")
+HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
+
+
+def _check_name(name: str) -> str:
+    """The name itself, if it can be a folder's name."""
+    try:
+        return check_run_id(name)
+    except ValueError as error:
+        raise ValueError(str(error).replace("run_id", "model name", 1)) from None
+
+
+def _check_metric(metric: str) -> str:
+    """The name itself, if training can stop on it."""
+    if metric != "loss" and not HELD_OUT_METRIC.fullmatch(metric):
+        raise ValueError(f"stop_on {metric!r} is neither loss nor recall@K nor ndcg@K")
+    return metric
+
+
+Name = Annotated[str, AfterValidator(_check_name), Field(description="the model's name: its folder under scores, and its name in every table")]
+Output = Literal["scores", "ranks"]
+OwnOutput = Annotated[Output | None, Field(description="as train.output has it, but for this model")]
+Dims = Annotated[int, Field(ge=1, description="length of user and item vectors")]
+
+
+class Gradient(Strict):
+    """What every model trained by gradient has."""
+
+    name: Name
+    output: OwnOutput = None
+    epochs: int = Field(60, ge=1, description="at most; early stopping may end before")
+    batch_size: int = Field(2048, ge=1, description="rows of the sampler: a row is a logged pair and what was drawn beside it")
+    learning_rate: float = Field(0.005, gt=0)
+    weight_decay: float = Field(2e-5, ge=0, description="L2 penalty of all parameters, as Adam applies it")
+    patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
+    validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
+    stop_on: Annotated[str, AfterValidator(_check_metric)] = Field("loss", description="of the held-out pairs: loss, recall@K or ndcg@K")
+    precision: Literal["float32", "bfloat16", "auto"] = Field(
+        "float32", description="of the forward pass; auto: bfloat16 where the device is a GPU that has it"
+    )
+    loss: Loss = Bce()
+    sampler: Sampler = UniformNegatives()
+
+    @model_validator(mode="after")
+    def _compose(self) -> Self:
+        loss, sampler = self.loss, self.sampler
+        if loss.kind in PAIRWISE and isinstance(sampler, Observed | AllPairs):
+            raise ValueError(f"loss {loss.kind} compares a positive with a negative, but sampler {sampler.kind} draws none: use uniform_negatives")
+        if isinstance(loss, DoublyRobust | AutoDebias) != isinstance(sampler, AllPairs):
+            raise ValueError(f"losses dr and autodebias go with sampler all_pairs, and it with them; found {loss.kind} with {sampler.kind}")
+        if isinstance(sampler, Observed) and sampler.label == "value" and not isinstance(loss, Mse):
+            raise ValueError(f"sampler observed with label: value needs loss mse, not {loss.kind}")
+        return self
+
+
+class MF(Gradient):
+    """Matrix factorisation, with biases or without."""
+
+    kind: Literal["mf"] = "mf"
+    dims: Dims = 32
+    biases: bool = Field(True, description="b + b_u + b_i beside u . v")
+
+
+class NMF(Gradient):
+    """Non-negative matrix factorisation: u . v, no entry below zero."""
+
+    kind: Literal["nmf"] = "nmf"
+    dims: Dims = 32
+    loss: Loss = Mse()
+    sampler: Sampler = Observed(label="value")
+
+
+class SVDpp(Gradient):
+    """SVD++: the user's vector is completed by those of the items in its history."""
+
+    kind: Literal["svdpp"] = "svdpp"
+    dims: Dims = 32
+    loss: Loss = Mse()
+    sampler: Sampler = Observed(label="value")
+
+
+class LightGCN(Gradient):
+    """Vectors averaged over the layers of the graph of positives."""
+
+    kind: Literal["lightgcn"] = "lightgcn"
+    dims: Dims = 32
+    layers: int = Field(3, ge=0, description="0: matrix factorisation without biases")
+
+
+class SimGCL(Gradient):
+    """LightGCN and a contrast of two noisy views."""
+
+    kind: Literal["simgcl"] = "simgcl"
+    dims: Dims = 32
+    layers: int = Field(3, ge=1)
+    noise: float = Field(0.1, ge=0, description="length of the noise added to each layer")
+    contrast: float = Field(0.5, ge=0, description="weight of the contrastive loss")
+    temperature: float = Field(0.2, gt=0)
+
+
+class RVAE(Gradient):
+    """Mult-VAE's network with a pairwise loss."""
+
+    kind: Literal["rvae"] = "rvae"
+    hidden: int = Field(600, ge=1, description="width of the layer between items and code")
+    dims: Dims = 200
+    dropout: float = Field(0.5, ge=0, lt=1, description="of the history, in training")
+    kl: float = Field(0.2, ge=0, description="weight of the Kullback-Leibler term; eq. 18 has 1, Mult-VAE anneals to 0.2")
+
+
+class GMF(Gradient):
+    """NCF: h . (u * v)."""
+
+    kind: Literal["gmf"] = "gmf"
+    dims: Dims = 32
+
+
+class MLP(Gradient):
+    """NCF: a tower of ReLU layers over [u, v], each half as wide as the one before."""
+
+    kind: Literal["mlp"] = "mlp"
+    dims: Dims = 32
+    layers: int = Field(3, ge=1)
+
+
+class NeuMF(Gradient):
+    """NCF: GMF and MLP side by side, each with vectors of its own."""
+
+    kind: Literal["neumf"] = "neumf"
+    dims: Dims = 32
+    layers: int = Field(3, ge=1)
+
+
+Backbone = MF | NMF | SVDpp | LightGCN | SimGCL | RVAE | GMF | MLP | NeuMF

@@ -1,0 +1,96 @@
+"""What to train: a list of models, each a tagged type or a name of the registry; an unknown key is an error.
+
+    models:
+      - {kind: popularity, name: popularity}
+      - {model: bpr_mf, name: bpr_64, dims: 64}                  a composition of models/registry.py, with changes
+      - {kind: mf, name: mf_ips, dims: 16, loss: {kind: bce, propensity: {kind: popularity, power: 0.25}}, sampler: {kind: observed}}
+
+A model writes its scores, or, with output: ranks, its rows of the ranks table and no score (models/fused.py).
+No torch here: a config can be checked on a machine that has none.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from eval_engine.config import Strict
+from models.registry import composed
+from models.spec.baselines import Baseline
+from models.spec.ensemble import Ensemble
+from models.spec.gradient import Backbone, Output
+from models.spec.search import Search
+
+
+def _check_local(folder: str) -> str:
+    """The folder itself, if it is a path: shards are made whole by a rename, which object stores do not have."""
+    if "://" in folder:
+        raise ValueError(f"{folder!r} is a URI: score tables and checkpoints are written to a mounted folder, give its path")
+    return folder
+
+
+Folder = Annotated[str, AfterValidator(_check_local)]
+Model = Annotated[Baseline | Backbone | Ensemble, Field(discriminator="kind"), BeforeValidator(composed)]
+
+MODEL: TypeAdapter[Model] = TypeAdapter(Model)
+
+
+class Train(Strict):
+    """The models of one run, and what becomes of their scores."""
+
+    seed: int = Field(0, ge=0, lt=2**63)
+    device: Literal["cpu", "cuda", "auto"] = Field("cpu", description="auto: cuda where there is one")
+    threads: int = Field(
+        1, ge=1, description="CPU threads of training, scoring and ranking; mini-batches gain little from more, and lose much where cores are shared"
+    )
+    output: Output = Field(
+        "scores", description="scores: a score table each; ranks: each model's ranks go straight to the lake, and no score is written"
+    )
+    scores: Folder | None = Field(None, description="folder; each model writes its score table to a folder of its name in it")
+    checkpoints: Folder | None = Field(
+        None, description="folder for unfinished training, a file per model; left out: in the folder of scores, if there is one"
+    )
+    checkpoint_minutes: float = Field(5.0, ge=0, description="about as much training as a kill can cost")
+    block_mb: int = Field(64, ge=1, le=128, description="cap of a Parquet row group, which is also what is scored and held in memory at once")
+    shard_mb: int = Field(256, ge=1, description="about the size of one file: the unit of resuming, and of work in ranking")
+    models: tuple[Model, ...] = ()
+    search: tuple[Search, ...] = Field((), description="more models, from grids; a trial that fails is noted and left out")
+
+    without: tuple[str, ...] = Field((), description="names of models and trials to leave out")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [model.name for model in self.panel]
+        if not names:
+            raise ValueError("models: nothing to train; give models, or a search")
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"model names must differ, found twice: {', '.join(repeated)}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.scores is None and (scored := [model.name for model in self.panel if model.name not in self.fused_models()]):
+            raise ValueError(f"scores: {scored[0]} writes a score table, so a folder is needed; or set output: ranks, which needs none")
+        return self
+
+    def fused_models(self) -> tuple[str, ...]:
+        """The models that write ranks and no scores."""
+        return tuple(model.name for model in self.panel if (model.output or self.output) == "ranks")
+
+    @property
+    def panel(self) -> tuple[Model, ...]:
+        """The models as listed, and those of the searches."""
+        return tuple(model for model in (*self.models, *self.trials.values()) if model.name not in self.without)
+
+    @property
+    def trials(self) -> dict[str, Model]:
+        """The models of the searches by name."""
+        found: dict[str, Model] = {}
+        for search in self.search:
+            for entry in search.entries(self.seed):
+                try:
+                    found[entry["name"]] = MODEL.validate_python(entry)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"][1:])
+                    raise ValueError(f"search: {entry['name']} ({where}): {first['msg']}") from None
+        return found

@@ -1,0 +1,67 @@
+"""The lake's trials table as training writes it, without Spark: a row for each model of a run, put in place when the model is done or has failed."""
+
+import json
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from eval_engine.delta_commit import commit_files, delta_uri, write_file
+from eval_engine.delta_table import arrow_schema, create_table, rows_of
+from eval_engine.errors import LakeError
+from eval_engine.tables import TRIALS
+from models.spec.train import Model
+from models.training import Fit
+
+
+class Trial(NamedTuple):
+    """How one model's training went."""
+
+    model: Model
+    inputs: str  # hash of what it is made from
+    fit: Fit | None  # None: not by gradient, or failed, or there already
+    seconds: float | None  # None: there already
+    error: str | None = None
+
+
+def note_trial(uri: str, run_id: str, trial: Trial) -> None:
+    """Put the trial's row in place; a row of the same inputs stays if the model was there already."""
+    name = trial.model.name
+    if trial.seconds is None and any(row["inputs"] == trial.inputs and row["status"] == "done" for row in trials_of(uri, run_id, name)):
+        return
+    where, schema = {"run_id": run_id, "model": name}, arrow_schema(TRIALS, "BIGINT")
+    row = _row(trial)
+    try:
+        if not DeltaTable.is_deltatable(delta_uri(uri)):
+            create_table(uri, TRIALS, "BIGINT")
+        columns = {column: pa.array([row[column]], schema.field(column).type) for column in TRIALS.names if column not in where}
+        commit_files(uri, TRIALS, [write_file(uri, pa.table(columns), where)], where)
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} Give a writable `lake` in the config.") from None
+
+
+def trials_of(uri: str, run_id: str, model: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a run, or of one model of it; none if there is no table."""
+    try:
+        return rows_of(uri, {"run_id": run_id} | ({"model": model} if model else {}))
+    except TableNotFoundError:
+        return []
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    """The columns, but for the partition's."""
+    model, fit = trial.model, trial.fit
+    return {
+        "kind": model.kind,
+        "spec": json.dumps(model.model_dump(mode="json"), sort_keys=True),
+        "status": "failed" if trial.error else "done",
+        "stop_on": getattr(model, "stop_on", None),
+        "held_out": min(fit.held_out) if fit and fit.held_out else None,
+        "train_loss": fit.losses[-1] if fit else None,
+        "epochs": fit.epochs if fit else None,
+        "best_epoch": fit.best_epoch if fit else None,
+        "seconds": trial.seconds,
+        "inputs": trial.inputs,
+        "error": trial.error,
+    }

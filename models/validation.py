@@ -1,0 +1,57 @@
+"""What early stopping watches: the held-out loss, or recall@K or ndcg@K of held-out positives in the list of all items that are not in training.
+
+recall@K = hits / held-out positives,   ndcg@K = sum over hits of 1/log2(1 + rank), over that of the best list; means over at most USERS users, the first by hash.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.errors import DataError
+from models.keyed import mix
+from models.logged import Logged
+from models.scorer import Scorer
+
+USERS = 2000
+BLOCK_BYTES = 32 << 20
+
+
+class HeldOutMetric:
+    """A metric of held-out positives."""
+
+    def __init__(self, model: str, name: str, seen: Logged, held_out: Logged) -> None:
+        kind, k = name.split("@")
+        self.kind, self.k = kind, min(int(k), seen.n_items)
+        if not held_out.positive.any():
+            raise DataError(
+                f"model {model}: stop_on {name} needs held-out positives, and none was held out. Raise validation_share, or stop on the loss."
+            )
+        self.seen, self.wanted = seen.positives(), held_out.positives()
+        users = np.unique(self.wanted.users)
+        self.users = np.sort(users[np.argsort(mix(users.astype(np.uint64)), kind="stable")[:USERS]])
+
+    def __call__(self, scorer: Scorer) -> float:
+        """The mean over the users."""
+        step = max(1, BLOCK_BYTES // (4 * self.seen.n_items))
+        return float(np.mean(np.concatenate([self._of(scorer, self.users[at : at + step]) for at in range(0, len(self.users), step)])))
+
+    def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The metric of each of these users, shape (n,)."""
+        scores = scorer.score_block(users).astype(np.float32, copy=True)
+        scores[_cells(self.seen, users)] = -np.inf
+        wanted = np.zeros(scores.shape, bool)
+        wanted[_cells(self.wanted, users)] = True
+        top = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
+        hits = np.take_along_axis(wanted, top, axis=1)
+        n_wanted = wanted.sum(axis=1)
+        if self.kind == "recall":
+            return hits.sum(axis=1) / n_wanted
+        gain = 1 / np.log2(np.arange(2, self.k + 2))
+        return hits @ gain / np.cumsum(gain)[np.minimum(n_wanted, self.k) - 1]
+
+
+def _cells(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows and columns of these users' pairs in their block; users are sorted."""
+    start, stop = np.searchsorted(pairs.users, users), np.searchsorted(pairs.users, users, side="right")
+    rows = np.repeat(np.arange(len(users)), stop - start)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(stop - start) - (stop - start), stop - start)
+    return rows, pairs.items[np.repeat(start, stop - start) + within]

@@ -1,0 +1,46 @@
+"""Held-out recall and nDCG against loops."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eval_engine.errors import DataError
+from models.logged import Logged
+from models.validation import HeldOutMetric
+
+RNG = np.random.default_rng(4)
+SCORES = RNG.integers(0, 4, (9, 7)).astype(np.float32)  # many ties: the lower position first
+
+
+class Given:
+    def score_block(self, users: np.ndarray) -> np.ndarray:
+        return SCORES[users]
+
+
+def pairs(cells: list[tuple[int, int]], positive: bool = True) -> Logged:
+    users, items = np.array(sorted(cells)).T
+    return Logged(users, items, np.full(len(users), positive), np.ones(len(users)), 9, 7)
+
+
+@pytest.mark.parametrize("kind", ["recall", "ndcg"])
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_agrees_with_a_loop(kind: str, k: int) -> None:
+    cells = [(u, i) for u in range(8) for i in range(7) if RNG.random() < 0.5]
+    held = [cell for cell in cells if RNG.random() < 0.4]
+    seen = [cell for cell in cells if cell not in held]
+    expected = []
+    for user in sorted({u for u, _ in held}):
+        wanted = {i for u, i in held if u == user}
+        order = sorted((i for i in range(7) if (user, i) not in seen), key=lambda i: (-SCORES[user, i], i))[:k]
+        if kind == "recall":
+            expected.append(len(wanted & set(order)) / len(wanted))
+        else:
+            gains = sum(1 / math.log2(2 + place) for place, item in enumerate(order) if item in wanted)
+            expected.append(gains / sum(1 / math.log2(2 + place) for place in range(min(k, len(wanted), 7))))
+    assert HeldOutMetric("m", f"{kind}@{k}", pairs(seen), pairs(held))(Given()) == pytest.approx(np.mean(expected))
+
+
+def test_no_held_out_positive_is_an_error() -> None:
+    with pytest.raises(DataError, match=r"model m: stop_on recall@5 needs held-out positives.*validation_share"):
+        HeldOutMetric("m", "recall@5", pairs([(0, 0)]), pairs([(1, 1)], positive=False))
