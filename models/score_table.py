@@ -13,6 +13,7 @@ Scores have no dictionary, compression or statistics: they would cost time and s
 
 import json
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from eval_engine.errors import LakeError
 from models.errors import TrainingError
 from models.processes import Processes
 from models.scorer import Scorer
-from models.whole_file import replaced
+from models.whole_file import put, replaced, unread
 
 MANIFEST = "_plumbline.json"
 FINGERPRINT = b"plumbline.fingerprint"
@@ -81,12 +82,19 @@ def write_scores(
         _clear(folder, set(names), content.fingerprint)
     processes.wait()
     written = 0
-    for name, start in list(zip(names, starts, strict=True))[processes.rank :: processes.size]:
-        stop = min(start + layout.shard, n_users)
-        if not (folder / name).exists():
-            _write_shard(folder / name, content, scorer, (start, stop, layout.group))
-            written += 1
-        advance(stop - start)
+    with ThreadPoolExecutor(1) as disk:  # holds a shard while the next is scored; no more than one waits
+        last: Future[None] | None = None
+        for name, start in list(zip(names, starts, strict=True))[processes.rank :: processes.size]:
+            stop = min(start + layout.shard, n_users)
+            if not (folder / name).exists():
+                _write_shard(folder / name, content, scorer, (start, stop, layout.group))
+                if last is not None:
+                    last.result()
+                last = disk.submit(put, folder / name)
+                written += 1
+            advance(stop - start)
+        if last is not None:
+            last.result()
     processes.wait()
     if not processes.first:
         return written
@@ -115,20 +123,17 @@ def binary_column(block: npt.NDArray[np.float32]) -> pa.Array:
 
 
 def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, int, int]) -> None:
-    """Users start..stop of the table, a row group at a time."""
+    """Users start..stop of the table, a row group at a time, under a name that nobody reads."""
     start, stop, group = span
     schema = pa.schema([("user_id", content.user_ids.type), ("scores", pa.binary())], metadata={FINGERPRINT: content.fingerprint.encode()})
 
-    def write(temporary: Path) -> None:
-        with pq.ParquetWriter(temporary, schema, use_dictionary=False, compression="none", write_statistics=["user_id"]) as writer:
-            for first in range(start, stop, group):
-                users = np.arange(first, min(first + group, stop))
-                block = scorer.score_block(users)
-                _check(content, users, block)
-                ids = content.user_ids.slice(first, len(users))
-                writer.write_batch(pa.record_batch([ids, binary_column(block)], schema=schema), row_group_size=len(users))
-
-    replaced(path, write)
+    with pq.ParquetWriter(unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"]) as writer:
+        for first in range(start, stop, group):
+            users = np.arange(first, min(first + group, stop))
+            block = scorer.score_block(users)
+            _check(content, users, block)
+            ids = content.user_ids.slice(first, len(users))
+            writer.write_batch(pa.record_batch([ids, binary_column(block)], schema=schema), row_group_size=len(users))
 
 
 def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np.float32]) -> None:

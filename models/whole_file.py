@@ -7,10 +7,19 @@ from pathlib import Path
 
 def replaced(path: Path, write: Callable[[Path], object]) -> None:
     """Write the file by `write` and put it in place."""
-    temporary = path.with_name("_" + path.name.removeprefix("_") + ".tmp")
-    write(temporary)
-    _sync(temporary)
-    os.replace(temporary, path)
+    write(unread(path))
+    put(path)
+
+
+def unread(path: Path) -> Path:
+    """The name under which a file is written: Spark and Arrow read none that starts with _."""
+    return path.with_name("_" + path.name.removeprefix("_") + ".tmp")
+
+
+def put(path: Path) -> None:
+    """Put in place what was written under the unread name."""
+    _sync(unread(path))
+    os.replace(unread(path), path)
     _sync(path.parent)
 
 

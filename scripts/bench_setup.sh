@@ -1,14 +1,31 @@
 #!/usr/bin/env bash
-# What the benchmarks compare with, from locks with hashes: DuckDB and Polars into .venv, RePlay into .venv-replay (it needs an older pyarrow). Safe to repeat.
-# Needs scripts/setup.sh first.
+# What the benchmarks compare with, from locks with hashes. Safe to repeat; needs scripts/setup.sh first.
+#   scripts/bench_setup.sh rank     DuckDB and Polars into .venv, RePlay into .venv-replay (it needs an older pyarrow)
+#   scripts/bench_setup.sh models   RecBole into .venv-recbole (it pins an older Ray)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
 say() { printf '\033[2m%s\033[0m\n' "$*"; }
 
+environment() { # NAME: .venv-NAME, as requirements/NAME.txt has it
+  [ -x ".venv-$1/bin/python" ] || .venv/bin/uv venv --quiet --python .venv/bin/python ".venv-$1"
+  .venv/bin/uv pip sync --quiet --require-hashes --python ".venv-$1/bin/python" "requirements/$1.txt"
+  touch ".venv-$1/.ready"
+}
+
 [ -x .venv/bin/uv ] || { echo "There is no .venv here: run make setup first." >&2; exit 4; }
-say "Installing DuckDB and Polars into .venv, RePlay into .venv-replay"
-.venv/bin/uv pip install --quiet --require-hashes --python .venv/bin/python -r requirements/bench.txt
-[ -x .venv-replay/bin/python ] || .venv/bin/uv venv --quiet --python .venv/bin/python .venv-replay
-.venv/bin/uv pip sync --quiet --require-hashes --python .venv-replay/bin/python requirements/replay.txt
-touch .venv-replay/.ready
+case "${1:-}" in
+  rank)
+    say "Installing DuckDB and Polars into .venv, RePlay into .venv-replay"
+    .venv/bin/uv pip install --quiet --require-hashes --python .venv/bin/python -r requirements/bench.txt
+    environment replay
+    ;;
+  models)
+    say "Installing RecBole into .venv-recbole"
+    environment recbole
+    ;;
+  *)
+    echo "usage: scripts/bench_setup.sh rank|models" >&2
+    exit 2
+    ;;
+esac
