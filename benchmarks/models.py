@@ -33,6 +33,7 @@ from models.losses import make_loss
 from models.samplers import make_sampler
 from models.score_table import Content, binary_column, layout_of, write_scores
 from models.spec.gradient import MF, LightGCN
+from models.spec.losses import Bpr
 from models.spec.train import MODEL
 from models.training import Step, Task, fit, generator_of
 from models.vectors import VectorScorer
@@ -133,7 +134,7 @@ def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
 
     task = Task(
         make_backbone(spec, logged, 0.0, generator_of(0, "init")),
-        make_loss(spec.loss, logged, generator_of(0)),
+        make_loss(Bpr(), logged, generator_of(0)),
         make_sampler(spec.sampler, kept, logged),
         None,
     )
@@ -144,7 +145,11 @@ def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
 def their_epoch(model: str, folder: Path, threads: int, steps: int) -> float:
     """Seconds of RecBole's best epoch, or of its first batches, scaled up."""
     options = {"model": model, "data": folder.resolve(), "threads": threads, "batch": BATCH, "dims": DIMS, "epochs": REPEATS + 1, "steps": steps}
-    command = [str(RECBOLE), str(ROOT / "benchmarks" / "recbole_epoch.py"), *(str(word) for name, value in options.items() for word in (f"--{name}", value))]
+    command = [
+        str(RECBOLE),
+        str(ROOT / "benchmarks" / "recbole_epoch.py"),
+        *(str(word) for name, value in options.items() for word in (f"--{name}", value)),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)  # it writes logs where it runs
     if done.returncode:
         sys.exit(f"RecBole failed: {done.stderr[-1500:]}")

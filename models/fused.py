@@ -24,7 +24,7 @@ from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.part_files import Part, Target, sweep, write_parts
 from eval_engine.ranking.ranks_batch import ranks_batch
 from eval_engine.tables import RANKS
-from models.errors import TrainingError
+from models.errors import AstrayError, TrainingError
 from models.label_lists import LabelLists
 from models.scorer import Scorer
 
@@ -108,5 +108,5 @@ def _rank_block(model: str, scorer: Scorer, labels: LabelLists, top: int, block:
         raise TrainingError(f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items.")
     found = found_in(users, scores, {}, labels.item_ids, top)
     for row, problem in sorted(found.problems.items()):
-        raise TrainingError(f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate.")
+        raise AstrayError(f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate.")
     return ranks_batch(users, found, labels.item_ids, n_items, "error")

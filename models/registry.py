@@ -19,7 +19,8 @@ PROPENSITY: dict[str, Any] = {"kind": "popularity", "power": 0.25, "floor": 0.1}
 
 
 STOPPING: dict[str, Any] = {"stop_on": "ndcg@10", "patience": 5}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
-GRAPH: dict[str, Any] = {"learning_rate": 0.02, "weight_decay": 0.0, "patience": 10}  # a graph starts as popularity, and decay keeps it there
+GRAPH_DECAYS = (0.0, 1e-7, 1e-6)  # more, and the vectors never leave popularity
+GRAPH: dict[str, Any] = {"learning_rate": 0.02, "patience": 10}  # a graph starts as popularity, and takes some epochs to leave it
 
 
 class Composition(NamedTuple):
@@ -61,10 +62,17 @@ REGISTRY: dict[str, Composition] = {
     "mlp": _gradient({"kind": "mlp", **POINTWISE}, "[He et al. 2017] eq. 10", layers=(1, 2, 3)),
     "neumf": _gradient({"kind": "neumf", **POINTWISE}, "[He et al. 2017] eq. 12", dims=DIMS),
     "lightgcn": _gradient(
-        {"kind": "lightgcn", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[He et al. 2020]", dims=DIMS, layers=(1, 2, 3)
+        {"kind": "lightgcn", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
+        "[He et al. 2020]",
+        dims=DIMS,
+        layers=(1, 2, 3),
+        weight_decay=GRAPH_DECAYS,
     ),
     "simgcl": _gradient(
-        {"kind": "simgcl", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[Yu et al. 2022]", contrast=(0.1, 0.2, 0.5, 1.0)
+        {"kind": "simgcl", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
+        "[Yu et al. 2022]",
+        contrast=(0.1, 0.2, 0.5, 1.0),
+        weight_decay=GRAPH_DECAYS,
     ),
     "rvae": _gradient({"kind": "rvae", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[bqs] eq. 18", kl=(0.1, 0.2, 1.0)),
     "mf_ips": _gradient(

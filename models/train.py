@@ -3,12 +3,13 @@
     train_all(spec, feedback, catalogue, users, positive, progress, run)   ->   a Trial for each model
 
 The hash of the model's spec, the seed, the rule of positives and the data, and of the layout or the labels, says what is made from what: where a
-finished table, or the run's ranks in the lake, has the same, the model is skipped. If training was done but not all shards were written, the
-model is trained again, and shards of the same weights are kept.
+finished table, or the run's ranks in the lake, has the same, the model is skipped. Training that was stopped goes on from its checkpoint, and scoring from
+the shards that are whole.
 """
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from torch import nn
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError
 from eval_engine.positive import Positive
-from models.errors import TrainingError
+from models.errors import AstrayError, TrainingError
 from models.fused import Ranked, Run, write_fused
 from models.interactions import Interactions, read_interactions, read_random_set
 from models.label_lists import LabelLists, read_label_lists
@@ -57,20 +58,20 @@ def train_all(
             progress.disable = True
         data = read_interactions(feedback, catalogue, users)
         ranking = _ranking(spec, run, data, processes)
-        ground = Ground(data, positive, spec.seed, device, progress, processes)
+        ground, digest = Ground(data, positive, spec.seed, device, progress, processes), data.digest()
         fused, may_fail = set(spec.fused_models()), set(spec.trials)
         for model in spec.panel:
-            trials.append(_one(model, spec, ground, ranking if model.name in fused else None, model.name in may_fail))
+            trained_from = _trained_from(model, spec, ground, digest)
+            trials.append(_one(model, spec, ground, ranking if model.name in fused else None, trained_from))
+            if trials[-1].error and model.name not in may_fail:
+                raise TrainingError(trials[-1].error)
             if processes.first:
                 note(trials[-1])
     return trials
 
 
-def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", may_fail: bool) -> Trial:
-    """Train and write one model, unless it is there. A trial of a search may fail: that is what trials are for."""
-    trained_from = _hash(
-        REVISION, model.model_dump(exclude={"output"}), spec.seed, ground.device.type, str(ground.positive), _data_digest(model, ground.data)
-    )
+def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", trained_from: str) -> Trial:
+    """Train and write one model, unless it is there; training that goes astray is told in the trial."""
     if folder := spec.checkpoints or (f"{spec.scores}/{CHECKPOINTS}" if spec.scores else None):
         ground = ground._replace(unfinished=Unfinished(Path(folder), _hash(trained_from, spec.threads), spec.checkpoint_minutes))
     started = time.monotonic()
@@ -79,9 +80,7 @@ def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", 
             inputs, learned = _ranked(model, spec, ground, ranking, trained_from)
         else:
             inputs, learned = _scored(model, spec, ground, trained_from)
-    except TrainingError as error:
-        if not may_fail:
-            raise
+    except AstrayError as error:
         return Trial(model, trained_from, None, time.monotonic() - started, str(error))
     if learned is None:
         return Trial(model, inputs, None, None)
@@ -149,7 +148,9 @@ def device_of(name: str) -> torch.device:
     """The device a config names, if this machine has it."""
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("train.device is cuda, but torch finds no CUDA device here. Set it to cpu, or to auto to use one where there is one.")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes on a machine, each has a GPU of its own
 
 
 @contextmanager
@@ -178,10 +179,11 @@ def _rank(ranked: Ranked, ranking: _Ranking, threads: int, progress: Progress) -
         write_fused(ranked, ranking.labels, ranking.run, threads, lambda users: progress.advance(bar, users))
 
 
-def _data_digest(model: Model, data: Interactions) -> str:
-    """A hash of all pairs that the model learns from."""
+def _trained_from(model: Model, spec: Train, ground: Ground, digest: str) -> str:
+    """A hash of all that the model's weights follow from; `digest` is that of the feedback."""
     loss = getattr(model, "loss", None)
-    return _hash(data.digest(), read_random_set(loss.random, data).digest()) if isinstance(loss, AutoDebias) else data.digest()
+    random = read_random_set(loss.random, ground.data).digest() if isinstance(loss, AutoDebias) else ""
+    return _hash(REVISION, model.model_dump(exclude={"output"}), spec.seed, ground.device.type, str(ground.positive), digest, random)
 
 
 def _weights_digest(scorer: Scorer) -> str:

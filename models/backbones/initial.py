@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-SCALE = 0.1
+LENGTH = 0.1
 
 
 def zeros(n: int, dims: int) -> nn.Embedding:
@@ -20,7 +20,12 @@ def zeros(n: int, dims: int) -> nn.Embedding:
 
 def small(n: int, dims: int, generator: torch.Generator) -> nn.Embedding:
     """A table of n small random vectors."""
-    return table(torch.randn(n, dims, generator=generator) * (SCALE / dims**0.5))
+    return normal(n, dims, LENGTH / dims**0.5, generator)
+
+
+def normal(n: int, dims: int, deviation: float, generator: torch.Generator) -> nn.Embedding:
+    """A table of n random vectors."""
+    return table(torch.randn(n, dims, generator=generator) * deviation)
 
 
 def table(weight: Tensor) -> nn.Embedding:

@@ -2,8 +2,9 @@
 
     x_ui = u . v,   (U, V) = 1 / (L + 1) sum_{l=0..L} (U_l, V_l)        [He et al. 2020] eqs 3, 4, 6
 
-L = 0 is matrix factorisation without biases. Items start small and random, users at zero: from the first step on a user is what its items are.
-A user without positives keeps the zero vector, and all items tie. Every call goes along the whole graph, whatever the batch.
+L = 0 is matrix factorisation without biases. Items start random, N(0, 0.1^2) as in the authors' code (the mean over layers shrinks them), users at zero: one
+step along the graph makes a user of its items. A user without positives keeps the zero vector, and all items tie. Every call goes along the whole
+graph, whatever the batch.
 """
 
 import torch
@@ -17,6 +18,8 @@ from models.backbones.inner import inner
 from models.logged import Logged
 from models.vectors import VectorScorer
 
+DEVIATION = 0.1
+
 
 class LightGCN(Backbone):
     """User and item vectors, and the graph."""
@@ -24,7 +27,7 @@ class LightGCN(Backbone):
     def __init__(self, positives: Logged, dims: int, layers: int, generator: torch.Generator) -> None:
         super().__init__()
         self.user = initial.zeros(positives.n_users, dims)
-        self.item = initial.small(positives.n_items, dims, generator)
+        self.item = initial.normal(positives.n_items, dims, DEVIATION, generator)
         self.graph, self.layers = Graph(positives), layers
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:

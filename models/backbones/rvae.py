@@ -35,12 +35,12 @@ class RVAE(Backbone):
         super().__init__()
         n_items, hidden, dims = positives.n_items, model.hidden, model.dims
         deviation = initial.xavier(n_items, hidden)
-        self.read = initial.table(torch.randn(n_items, hidden, generator=generator) * deviation)  # A
+        self.read = initial.normal(n_items, hidden, deviation, generator)  # A
         self.read_bias = nn.Parameter(torch.zeros(hidden))  # a
         self.mean = initial.linear(hidden, dims, initial.xavier(hidden, 2 * dims), generator)
         self.log_variance = initial.linear(hidden, dims, initial.xavier(hidden, 2 * dims), generator)
         self.decoder = initial.linear(dims, hidden, initial.xavier(dims, hidden), generator)
-        self.item = initial.table(torch.randn(n_items, hidden, generator=generator) * deviation)  # w
+        self.item = initial.normal(n_items, hidden, deviation, generator)  # w
         self.item_bias = initial.zeros(n_items, 1)
         self.register_buffer("base", torch.tensor(base, dtype=torch.float32))
         self.history, self.spec, self.n_items = History(positives), model, n_items

@@ -13,6 +13,7 @@ from models.spec.losses import AutoDebias, Bce, DoublyRobust, Loss, Mse
 from models.spec.samplers import AllPairs, Observed, Sampler, UniformNegatives
 
 PAIRWISE = ("bpr", "hinge", "pd")
+GRAPH_DECAY = "as of all models, but less: the papers' 1e-4 is over the batch size and of a batch's vectors only. 2e-5 keeps the graph at popularity"
 HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
 
 
@@ -99,6 +100,7 @@ class LightGCN(Gradient):
     kind: Literal["lightgcn"] = "lightgcn"
     dims: Dims = 32
     layers: int = Field(3, ge=0, description="0: matrix factorisation without biases")
+    weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
 
 
 class SimGCL(Gradient):
@@ -108,8 +110,11 @@ class SimGCL(Gradient):
     dims: Dims = 32
     layers: int = Field(3, ge=1)
     noise: float = Field(0.1, ge=0, description="length of the noise added to each layer")
-    contrast: float = Field(0.5, ge=0, description="weight of the contrastive loss")
+    contrast: float = Field(
+        0.5, ge=0, description="weight of the contrastive loss; the paper's grid is 0.01 to 1. The more, the later a model learns to rank"
+    )
     temperature: float = Field(0.2, gt=0)
+    weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
 
 
 class RVAE(Gradient):
@@ -119,7 +124,10 @@ class RVAE(Gradient):
     hidden: int = Field(600, ge=1, description="width of the layer between items and code")
     dims: Dims = 200
     dropout: float = Field(0.5, ge=0, lt=1, description="of the history, in training")
-    kl: float = Field(0.2, ge=0, description="weight of the Kullback-Leibler term; eq. 18 has 1, Mult-VAE anneals to 0.2")
+    kl: float = Field(
+        0.2, ge=0, description="weight of each user's Kullback-Leibler term; eq. 18 has 1, Mult-VAE and the authors' code anneal to 0.2"
+    )
+    learning_rate: float = Field(0.001, gt=0, description="as Mult-VAE has it; the authors take 3e-4")
 
 
 class GMF(Gradient):
