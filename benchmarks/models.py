@@ -12,6 +12,7 @@ RecBole runs in an environment of its own (.venv-recbole) and by its own trainer
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -53,11 +54,9 @@ def score_vs_bare(scale: float, folder: Path) -> None:
     content = Content("m", ids, ITEMS, "inputs", "fingerprint")
 
     def ours() -> None:
-        _empty(folder / "ours")
         write_scores(folder / "ours", content, VectorScorer(users, items), layout, lambda n: None)
 
     def bare() -> None:
-        _empty(folder / "bare")
         (folder / "bare").mkdir()
         schema = pa.schema([("user_id", pa.int64()), ("scores", pa.binary())])
         with torch.inference_mode():
@@ -72,25 +71,20 @@ def score_vs_bare(scale: float, folder: Path) -> None:
                         )
 
     torch.set_num_threads(max(THREADS))
-    ours()
-    bare()
-    ours_s, bare_s = _alternating(ours, bare)
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+    for _ in range(REPEATS + 1):  # the first warms up
+        for name, work in (("ours", ours), ("bare", bare)):  # in turn: a slow minute of the disk falls on both
+            _empty(folder / name)
+            os.sync()  # what the other side left to be written is not this one's to wait for
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    ours_s, bare_s = (min(found[1:]) for found in times.values())
     mine, theirs = (pq.read_table(folder / name) for name in ("ours", "bare"))
     if not mine.equals(theirs):
         sys.exit("score-vs-bare: the two sides wrote different tables")
     mb = n_users * ITEMS * 4 / 1e6
     say("score-vs-bare", mb / ours_s, mb / bare_s, "MB/s", n_users=n_users, n_items=ITEMS)
-
-
-def _alternating(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
-    """The shortest times of both, taken in turn, so that a slow minute of the disk falls on both."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(REPEATS):
-        for side, work in zip(times, (ours, theirs), strict=True):
-            start = time.perf_counter()
-            work()
-            side.append(time.perf_counter() - start)
-    return min(times[0]), min(times[1])
 
 
 def _empty(folder: Path) -> None:

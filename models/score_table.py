@@ -82,19 +82,15 @@ def write_scores(
         _clear(folder, set(names), content.fingerprint)
     processes.wait()
     written = 0
-    with ThreadPoolExecutor(1) as disk:  # holds a shard while the next is scored; no more than one waits
-        last: Future[None] | None = None
+    with ThreadPoolExecutor(1) as thread:
+        disk = _Disk(thread)
         for name, start in list(zip(names, starts, strict=True))[processes.rank :: processes.size]:
             stop = min(start + layout.shard, n_users)
             if not (folder / name).exists():
-                _write_shard(folder / name, content, scorer, (start, stop, layout.group))
-                if last is not None:
-                    last.result()
-                last = disk.submit(put, folder / name)
+                _write_shard(folder / name, content, scorer, (start, stop, layout.group), disk)
                 written += 1
             advance(stop - start)
-        if last is not None:
-            last.result()
+        disk.wait()
     processes.wait()
     if not processes.first:
         return written
@@ -122,18 +118,41 @@ def binary_column(block: npt.NDArray[np.float32]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
 
 
-def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, int, int]) -> None:
-    """Users start..stop of the table, a row group at a time, under a name that nobody reads."""
+class _Disk:
+    """A thread that writes while the next block is scored; no more than one piece of work waits for it."""
+
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self.thread = thread
+        self.last: Future[object] | None = None
+
+    def do(self, work: Callable[..., object], *arguments: object) -> None:
+        """Have this done after what was asked before, which is over when this returns."""
+        self.wait()
+        self.last = self.thread.submit(work, *arguments)
+
+    def wait(self) -> None:
+        """Until all is done; an error of it is raised here."""
+        if self.last is not None:
+            self.last.result()
+
+
+def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, int, int], disk: _Disk) -> None:
+    """Users start..stop of the table, a row group at a time, under a name that nobody reads until the disk holds it."""
     start, stop, group = span
     schema = pa.schema([("user_id", content.user_ids.type), ("scores", pa.binary())], metadata={FINGERPRINT: content.fingerprint.encode()})
+    writer = pq.ParquetWriter(unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"])
 
-    with pq.ParquetWriter(unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"]) as writer:
-        for first in range(start, stop, group):
-            users = np.arange(first, min(first + group, stop))
-            block = scorer.score_block(users)
-            _check(content, users, block)
-            ids = content.user_ids.slice(first, len(users))
-            writer.write_batch(pa.record_batch([ids, binary_column(block)], schema=schema), row_group_size=len(users))
+    def finish() -> None:
+        writer.close()
+        put(path)
+
+    for first in range(start, stop, group):
+        users = np.arange(first, min(first + group, stop))
+        block = scorer.score_block(users)
+        _check(content, users, block)
+        ids = content.user_ids.slice(first, len(users))
+        disk.do(writer.write_batch, pa.record_batch([ids, binary_column(block)], schema=schema), len(users))
+    disk.do(finish)
 
 
 def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np.float32]) -> None:
