@@ -191,7 +191,7 @@ def main() -> None:
         cases: dict[str, Callable[[], None]] = {
             "score-vs-bare": lambda: score_vs_bare(given.scale, folder),
             "bpr-vs-peer": lambda: against_recbole("bpr-vs-peer", "bpr_mf", "BPR", n, 10**9, folder),
-            "lightgcn-vs-peer": lambda: against_recbole("lightgcn-vs-peer", "lightgcn", "LightGCN", n, 40, folder),
+            "lightgcn-vs-peer": lambda: against_recbole("lightgcn-vs-peer", "lightgcn", "LightGCN", n, 20, folder),
             "implicit-bpr": lambda: implicit_bpr(n),
         }
         for case, run in cases.items():

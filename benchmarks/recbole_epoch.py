@@ -46,7 +46,10 @@ def main() -> None:
     for name, new in (("float_", np.float64), ("complex_", np.complex128), ("unicode_", np.str_)):
         if name not in np.__dict__:
             setattr(np, name, new)
+    import scipy.sparse
     import torch
+
+    scipy.sparse.dok_matrix._update = lambda matrix, entries: matrix._dict.update(entries)  # as scipy had it
     from recbole.config import Config
     from recbole.data import create_dataset, data_preparation
     from recbole.utils import get_model, get_trainer, init_seed
