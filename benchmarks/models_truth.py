@@ -32,7 +32,7 @@ from models.spec.train import MODEL, Model
 
 K = 10
 LIKED = Positive(">", 3.0)
-NAIVE: dict[str, Any] = {"model": "mf", "name": "mf_logged", "sampler": {"kind": "observed"}}  # what IPS, DR and AutoDebias correct
+NAIVE: dict[str, Any] = {"model": "mf_ips", "name": "mf_logged", "loss": {"kind": "bce", "propensity": None}}  # what IPS, DR and AutoDebias correct
 BASES = {
     "mf_ips": "mf_logged",
     "mf_dr": "mf_logged",

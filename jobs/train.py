@@ -13,6 +13,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Shown
 
 from eval_engine.errors import ConfigError
@@ -65,13 +66,15 @@ def show_trials(config: RunConfig, console: Console) -> None:
 
     table = _trials(config)
     rows = trials_of(table, config.run_id) if table else []
-    shown = Shown("model", "kind", "status", "held out", "stop on", "epochs", "seconds", title=f"Trials of run {config.run_id}")
+    shown = Shown(
+        Column("model", no_wrap=True, min_width=16), "status", "held out", "stop on", "epochs", "seconds", title=f"Trials of run {config.run_id}"
+    )
     rows.sort(key=lambda row: (row["kind"], row["stop_on"] or "", row["held_out"] is None, row["held_out"], row["model"]))
     for row in rows:
         held_out = "" if row["held_out"] is None else f"{abs(row['held_out']):.4f}"
         epochs = "" if row["epochs"] is None else f"{row['best_epoch']} of {row['epochs']}"
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        shown.add_row(row["model"], row["kind"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
+        shown.add_row(row["model"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
     console.print(shown)
 
 

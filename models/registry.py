@@ -13,14 +13,18 @@ DIMS = tuple(range(10, 101, 10))  # [simpson] section 6.2
 RATES = (1e-4, 1e-3, 1e-2, 1e-1)  # [ure] appendix A.4: of learning rate and of weight decay
 NOT_SHOWN: dict[str, Any] = {"kind": "uniform_negatives", "per_positive": 4}  # [bqs] section 4.2: n = 4
 POINTWISE: dict[str, Any] = {"loss": {"kind": "bce"}, "sampler": NOT_SHOWN}
-RATINGS: dict[str, Any] = {"loss": {"kind": "mse"}, "sampler": {"kind": "observed", "label": "value"}}
+ON_LOSS: dict[str, Any] = {
+    "stop_on": "loss",
+    "patience": 3,
+}  # what is learned from logged pairs alone is judged by them; their place in a list is biased
+RATINGS: dict[str, Any] = {**ON_LOSS, "loss": {"kind": "mse"}, "sampler": {"kind": "observed", "label": "value"}}
 BPR: dict[str, Any] = {"kind": "mf", "biases": False, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}
 PROPENSITY: dict[str, Any] = {"kind": "popularity", "power": 0.25, "floor": 0.1}
 
 
-STOPPING: dict[str, Any] = {"stop_on": "ndcg@10", "patience": 5}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
+STOPPING: dict[str, Any] = {"stop_on": "ndcg@10", "patience": 10}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
 GRAPH_DECAYS = (0.0, 1e-7, 1e-6)  # more, and the vectors never leave popularity
-GRAPH: dict[str, Any] = {"learning_rate": 0.02, "patience": 10}  # a graph starts as popularity, and takes some epochs to leave it
+GRAPH: dict[str, Any] = {"learning_rate": 0.02}  # a graph starts as popularity, and takes some epochs to leave it
 
 
 class Composition(NamedTuple):
@@ -76,7 +80,9 @@ REGISTRY: dict[str, Composition] = {
     ),
     "rvae": _gradient({"kind": "rvae", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[bqs] eq. 18", kl=(0.1, 0.2, 1.0)),
     "mf_ips": _gradient(
-        {"kind": "mf", "loss": {"kind": "bce", "propensity": PROPENSITY}, "sampler": {"kind": "observed"}}, "[Schnabel et al. 2016] eq. 10", dims=DIMS
+        {"kind": "mf", **ON_LOSS, "loss": {"kind": "bce", "propensity": PROPENSITY}, "sampler": {"kind": "observed"}},
+        "[Schnabel et al. 2016] eq. 10",
+        dims=DIMS,
     ),
     "mf_dr": _gradient({"kind": "mf", "loss": {"kind": "dr"}, "sampler": {"kind": "all_pairs"}}, "[Wang et al. 2019] eqs 5, 6", dims=DIMS),
     "mf_negs": _gradient(

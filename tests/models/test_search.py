@@ -1,6 +1,9 @@
 """Searches: every point of a grid, or some that stay when more are asked for."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from models.spec.train import Train
@@ -48,3 +51,8 @@ def test_what_is_left_out_is_not_in_the_panel() -> None:
     assert [model.name for model in spec.panel] == ["mf-001"]
     assert set(spec.trials) == {"mf-000", "mf-001"}
     assert Train.model_validate(spec.model_dump()) == spec
+
+
+def test_the_panel_of_the_tree_is_one() -> None:
+    config = yaml.safe_load((Path(__file__).parents[2] / "conf" / "panel.yaml").read_text())
+    assert len(Train.model_validate(config["train"]).panel) == 28
