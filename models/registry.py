@@ -95,7 +95,7 @@ REGISTRY: dict[str, Composition] = {
         "[ure] section 4.2; [Shi et al. 2023]",
         **{"sampler.drawn": (50, 100, 200)},
     ),
-    "bpr_ips": _gradient({**BPR, "loss": {"kind": "bpr", "propensity": {**PROPENSITY, "power": 1.0}}}, "[bqs] section 3.6, IPS"),
+    "bpr_ips": _gradient({**BPR, "loss": {"kind": "bpr", "propensity": {**PROPENSITY, "power": 0.5, "floor": 0.05}}}, "[bqs] section 3.6, IPS"),
     "bpr_boratto": _gradient(
         {**BPR, "loss": {"kind": "bpr", "residual_correlation": 0.01}},
         "[Boratto, Fenu, Marras 2021]",

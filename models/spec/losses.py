@@ -57,7 +57,7 @@ class PopularityDeconfounding(Debiasable):
     """PD: BPR of elu'(x) * m ** gamma, m the item's share of positives; recommended by x alone, popularity taken out."""
 
     kind: Literal["pd"] = "pd"
-    gamma: float = Field(0.1, ge=0, description="how strongly popularity moved what was seen; the paper's grid is 0.02 to 0.25")
+    gamma: float = Field(0.2, ge=0, description="how strongly popularity moved what was seen; the paper's grid is 0.02 to 0.25")
 
 
 class DoublyRobust(Strict):
