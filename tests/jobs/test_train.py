@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+import yaml
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -115,32 +116,27 @@ def test_killed_between_shards_it_writes_the_rest(small_run: Any, monkeypatch: p
     assert {name: (table / name).stat().st_mtime_ns for name in kept} == kept
 
 
-@pytest.mark.parametrize("by", ["torchrun", "spark"])
-def test_two_processes_give_the_scores_of_one(small_run: Any, by: str, submit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_two_processes_give_the_scores_of_one(small_run: Any, submit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     train.run(load(as_trained(small_run, DISTRIBUTED, "one")), QUIET)
-    config = as_trained(small_run, DISTRIBUTED, "two")
-    if by == "torchrun":
-        command = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            "2",
-            "--master-port",
-            "29541",
-            "jobs/train.py",
-            "--config",
-            config,
-        ]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False)
-    else:
-        done = submit("jobs/train.py", "local[2]", "--config", config, "--processes", "2")
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    for name in ("mf", "lightgcn", "rvae", "mf_dr", "random"):
-        one, two = (scores_of(small_run.folder / folder / name) for folder in ("one", "two"))
-        np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-4, err_msg=name)
-        assert np.std(one) > 0.001
-    assert not list((small_run.folder / "two" / "_checkpoints").glob("*"))
+    config = as_trained(small_run, DISTRIBUTED, "torchrun")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541", "jobs/train.py", "--config", config]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    local = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    own_lake = small_run.config | {
+        "lake": str(small_run.folder / "other lake"),
+        "train": small_run.config["train"] | {"scores": str(small_run.folder / "spark")},
+    }
+    (small_run.folder / "spark.yaml").write_text(yaml.safe_dump(own_lake))
+    spark = submit("jobs/train.py", "local[2]", "--config", str(small_run.folder / "spark.yaml"), "--processes", "2")  # while torchrun is at it
+    told = local.communicate()[0]
+    assert local.returncode == 0, told[-3000:]
+    assert spark.returncode == 0, (spark.stdout + spark.stderr)[-3000:]
+    for by in ("torchrun", "spark"):
+        for name in ("mf", "lightgcn", "rvae", "mf_dr", "random"):
+            one, two = (scores_of(small_run.folder / folder / name) for folder in ("one", by))
+            np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-4, err_msg=f"{name} by {by}")
+            assert np.std(one) > 0.001
+        assert not list((small_run.folder / by / "_checkpoints").glob("*"))
 
 
 def test_a_search_trains_a_panel_notes_it_and_leaves_out_what_failed(small_run: Any, spark: SparkSession) -> None:
