@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.adam import Adam
 from models.batch import Batch
+from models.doubly_robust import cross_entropy
 from models.logged import Logged
 from models.processes import Processes
 from models.spec.losses import AutoDebias
 
 PLAIN_WEIGHT, PLAIN_LABEL = -2.0, -2.0  # of all pairs at the start: exp(-2) and sigmoid(-2)
-NOT_LOGGED, DISLIKED, LIKED = 0, 1, 2
+NOT_LOGGED, DISLIKED = 0, 1  # and 2: liked
 
 
 class AutoDebiasLoss(nn.Module):
@@ -44,11 +44,11 @@ class AutoDebiasLoss(nn.Module):
         self.by_label = nn.Parameter(torch.zeros(2))  # c
         self.by_logged = nn.Parameter(torch.full((2,), PLAIN_WEIGHT))  # c'
         self.label = nn.Parameter(torch.full((3,), PLAIN_LABEL))  # e
-        self.register_buffer("keys", torch.from_numpy(logged.users * logged.n_items + logged.items))  # sorted
-        self.register_buffer("liked", torch.from_numpy(logged.positive.astype(np.int64)))
-        self.register_buffer("random_users", torch.from_numpy(random.users))
-        self.register_buffer("random_items", torch.from_numpy(random.items))
-        self.register_buffer("random_labels", torch.from_numpy(random.positive.astype(np.float32)))
+        self.register_buffer("keys", torch.from_numpy(logged.users * logged.n_items + logged.items), persistent=False)  # sorted
+        self.register_buffer("liked", torch.from_numpy(logged.positive.astype(np.int64)), persistent=False)
+        self.register_buffer("random_users", torch.from_numpy(random.users), persistent=False)
+        self.register_buffer("random_items", torch.from_numpy(random.items), persistent=False)
+        self.register_buffer("random_labels", torch.from_numpy(random.positive.astype(np.float32)), persistent=False)
         self.optimizer = Adam(list(self.parameters()), loss.meta_learning_rate, 0.0)
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
@@ -56,7 +56,7 @@ class AutoDebiasLoss(nn.Module):
         w1 = torch.exp(self.user[0, users] + self.item[0, items[:, 0]] + self.by_label[labels.long()])
         state = self._state(users, items[:, 1:])
         w2 = torch.exp(self.user[1, users, None] + self.item[1, items[:, 1:]] + self.by_logged[(state > NOT_LOGGED).long()])
-        return w1 * _error(numbers[:, 0], labels) + (w2 * _error(numbers[:, 1:], self.label[state].sigmoid())).mean(1)
+        return w1 * cross_entropy(numbers[:, 0], labels) + (w2 * cross_entropy(numbers[:, 1:], self.label[state].sigmoid())).mean(1)
 
     def learn(self, backbone: nn.Module, batch: Batch, generator: torch.Generator, processes: Processes) -> None:
         """One step of the weights, by what the assumed step of the backbone does to the random set."""
@@ -67,7 +67,7 @@ class AutoDebiasLoss(nn.Module):
         assumed = {name: value.detach() - eta * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
         drawn = torch.randint(len(self.random_users), (min(self.rows, len(self.random_users)),), generator=generator).to(self.random_users.device)
         numbers = functional_call(backbone, assumed, (self.random_users[drawn], self.random_items[drawn, None]))
-        error = _error(numbers[:, 0], self.random_labels[drawn]).mean() / processes.size
+        error = cross_entropy(numbers[:, 0], self.random_labels[drawn]).mean() / processes.size
         gradients = torch.autograd.grad(error, self.optimizer.parameters, allow_unused=True, materialize_grads=True)
         self.optimizer.step(tuple(processes.added(list(gradients))))
 
@@ -84,8 +84,3 @@ class AutoDebiasLoss(nn.Module):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.optimizer.load(state)
-
-
-def _error(numbers: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of each pair."""
-    return binary_cross_entropy_with_logits(numbers, labels, reduction="none")

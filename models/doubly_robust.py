@@ -40,12 +40,12 @@ class DoublyRobustLoss(nn.Module):
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         labels = self.imputation(batch.users, batch.items).sigmoid()
-        imputed = _error(numbers, labels.detach())
-        error, weights = _error(numbers[:, 0], batch.labels[:, 0]), self.item_weights[batch.items[:, 0]]
-        learned = _error(numbers[:, 0].detach(), labels[:, 0])
+        imputed = cross_entropy(numbers, labels.detach())
+        error, weights = cross_entropy(numbers[:, 0], batch.labels[:, 0]), self.item_weights[batch.items[:, 0]]
+        learned = cross_entropy(numbers[:, 0].detach(), labels[:, 0])
         return doubly_robust(imputed[:, 1:], imputed[:, 0], error, weights) + weights * (learned - error.detach()) ** 2
 
 
-def _error(numbers: Tensor, labels: Tensor) -> Tensor:
+def cross_entropy(numbers: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of each pair."""
     return binary_cross_entropy_with_logits(numbers, labels, reduction="none")

@@ -1,6 +1,6 @@
 """One model, trained: baselines from counts, gradient models by the one loop, ensembles as two of them.
 
-    learn(model, Ground(data, positive, seed=7, device, progress))   ->   a Scorer
+    learn(model, Ground(data, positive, seed=7, device, progress))   ->   a Scorer, and how training went
 
 A pair that is held out is in no sampler, graph or history of training.
 """

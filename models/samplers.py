@@ -61,7 +61,7 @@ class LoggedPairs:
 
 
 class PositivesAndNegatives:
-    """Logged positives, each with negatives from a draw; `repeats` says how often each comes in an epoch."""
+    """Logged positives, each with negatives from a draw; `epoch` says which come in an epoch; left out, each once."""
 
     def __init__(self, logged: Logged, draw: Draw, per_positive: int, epoch: Callable[[torch.Generator], Tensor] | None = None) -> None:
         positives = logged.positives()

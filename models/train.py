@@ -81,14 +81,20 @@ def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", 
         else:
             inputs, learned = _scored(model, spec, ground, trained_from)
     except AstrayError as error:
+        _forget(model, ground)  # it would go astray again
         return Trial(model, trained_from, None, time.monotonic() - started, str(error))
     if learned is None:
         return Trial(model, inputs, None, None)
+    _forget(model, ground)
+    return Trial(model, inputs, learned.fit, time.monotonic() - started)
+
+
+def _forget(model: Model, ground: Ground) -> None:
+    """Remove the checkpoints of a model that is done with."""
     ground.processes.wait()
     if ground.unfinished and ground.processes.first:
         for name in (model.name, low_name(model.name)):
             ground.unfinished.of(name).remove()
-    return Trial(model, inputs, learned.fit, time.monotonic() - started)
 
 
 def _ranked(model: Model, spec: Train, ground: Ground, ranking: "_Ranking", trained_from: str) -> tuple[str, Learned | None]:

@@ -230,11 +230,12 @@ def test_progress_shows_on_a_terminal_only(tmp_path: Path, platform: tuple[Input
 def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(tmp_path: Path, platform: tuple[Input, Input]) -> None:
     feedback, catalogue = platform
     search = {"model": "mf", "fixed": {"epochs": 2, "batch_size": 16}, "grid": {"learning_rate": [1e30, 0.01]}}
-    spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": [search]})
+    spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": [search], "checkpoint_minutes": 0.0})
     bad, good = train_all(spec, feedback, catalogue, None, LIKED, quiet())
     assert "the loss is" in (bad.error or "")
     assert (bad.fit, good.error) == (None, None)
     assert (tmp_path / "s" / "mf-001" / "_plumbline.json").exists()
+    assert not list((tmp_path / "s" / "_checkpoints").glob("*"))  # of the one that failed neither
     with pytest.raises(TrainingError, match="model wild: the loss is"):
         train_all(spec_of(tmp_path / "t", (MF(name="wild", learning_rate=1e30, epochs=2, batch_size=16),)), feedback, catalogue, None, LIKED, quiet())
 
