@@ -1,5 +1,6 @@
 """One embedded Spark for all tests that need one, and a small run on real files that tests can bend."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 USERS, ITEMS, EXPOSED = 40, 30, 6
+
+# Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so each has its own: another one after every
+# change of a kernel, as numba does not see that a function which it calls from another file has changed. This must come before numba is imported.
+if process := os.environ.get("PYTEST_XDIST_WORKER"):
+    root = Path(__file__).parent.parent
+    kernels = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.glob("eval_engine/kernels/*.py"))))
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / f"{kernels.hexdigest()[:12]}-{process}"))
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +118,7 @@ class SmallRun:
         from eval_engine.lake import Lake
 
         contract = getattr(tables, table.upper())
-        return [tuple(row) for row in Lake(spark, self.config["lake"]).read(contract, self.config["run_id"]).orderBy(*contract.key).collect()]
+        return Lake(spark, self.config["lake"]).read(contract, self.config["run_id"]).orderBy(*contract.key).collect()
 
 
 @pytest.fixture(scope="session")
