@@ -1,12 +1,22 @@
-"""Every estimator there is; a run computes those whose source it has.
+"""Every estimator there is; a run computes those of its metrics whose source it has.
 
->>> [str(estimator) for estimator in ESTIMATORS]
-['full_macro', 'full_micro', 'full_selected', 'traditional', 'ure_macro', 'ure_micro']
+>>> [str(estimator) for estimator in estimators_of("recall")]
+['full_macro recall', 'full_micro recall', 'full_selected recall', 'traditional recall', 'ure_macro recall', 'ure_micro recall']
+
+Balanced URE (`ure_balanced recall`) is made of the sums of ure_macro by the number of exposed positives: statistics/balanced.py.
 """
 
+from eval_engine.estimators import full_exposure, traditional, ure
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MICRO, FULL_SELECTED
-from eval_engine.estimators.traditional import TRADITIONAL
-from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
 
-ESTIMATORS: tuple[Estimator, ...] = (FULL_MACRO, FULL_MICRO, FULL_SELECTED, TRADITIONAL, URE_MACRO, URE_MICRO)
+ESTIMATORS: tuple[Estimator, ...] = (*full_exposure.ESTIMATORS, *traditional.ESTIMATORS, *ure.ESTIMATORS)
+
+
+def estimators_of(metric: str) -> tuple[Estimator, ...]:
+    """The estimators of a metric."""
+    return tuple(estimator for estimator in ESTIMATORS if estimator.metric == metric)
+
+
+def estimator(name: str, metric: str) -> Estimator:
+    """The estimator of this name and metric."""
+    return next(one for one in ESTIMATORS if (one.name, one.metric) == (name, metric))

@@ -1,47 +1,41 @@
-"""Traditional recall: rank only the items the user was shown [ure] 2. Kept because everybody reports it.
+"""The traditional scheme: rank only the items the user was shown [ure] 2. Kept because everybody reports it.
 
-    mean over users with n_u > 0 of the share of the exposed positives that are in the top k of E_u
+    recall      mean over users with n_u > 0 of the share of the exposed positives that are in the top k of E_u
+    precision   mean over users of the share of positives in the top k of E_u
+    ndcg        mean over users with n_u > 0 of DCG over the best possible DCG, both in E_u
 
-k counts places among the e_u exposed items, so this is no estimate of recall at k over all candidates: with e_u <= k it is 1 for any model.
+k counts places among the e_u exposed items, so this is no estimate of the metric at k over all candidates: with e_u <= k recall is 1 for any model.
 Ties are those inside E_u, and treated by the same policy.
 """
 
-import numpy as np
+from eval_engine.estimators.estimator import Estimator, Terms, divided, mean_over
+from eval_engine.estimators.labelled import Labelled
 
-from eval_engine.estimators.estimator import Estimator, Terms, mean_over
-from eval_engine.kernels.arrays import Bools
-from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
-from eval_engine.kernels.recall import positives, recall
+NO_POSITIVE = "users without a positive among their random exposures"
 
 
-def traditional(facts: RankFacts, positive: Bools, k: int, ties: str) -> Terms:
+def recall(labelled: Labelled, k: int, ties: str) -> Terms:
     """Recall among the exposed items, and 1, of each user with an exposed positive."""
-    return mean_over(positives(facts, positive) > 0, recall(among_labelled(facts), positive, k, ties))
+    return mean_over(labelled.n_positive > 0, divided(labelled.gained("hits", k, ties, within=True), labelled.n_positive))
 
 
-def among_labelled(facts: RankFacts) -> RankFacts:
-    """The same pairs with their ranks among the user's labelled pairs only."""
-    user = facts.user
-    order = np.lexsort((-facts.score, user))
-    by_score, by_user = facts.score[order], user[order]
-    new = np.ones(order.size, np.bool_)  # a pair that is not tied with the one before it
-    new[1:] = (by_user[1:] != by_user[:-1]) | (by_score[1:] != by_score[:-1])
-    starts = np.flatnonzero(new)
-    group = np.cumsum(new) - 1
-    above, tied = np.empty(order.size, np.int32), np.empty(order.size, np.int32)
-    above[order] = starts[group] - facts.offsets[by_user]
-    tied[order] = np.diff(starts, append=order.size)[group] - 1
-    unscored = np.isnan(facts.score)
-    if unscored.any():  # of a partial list: below the scored ones; one alone is last, several are in an order nobody knows
-        n_scored, n_unscored = (np.bincount(user[mask], minlength=facts.n_users) for mask in (~unscored, unscored))
-        above[unscored] = n_scored[user[unscored]]
-        tied[unscored] = np.where(n_unscored[user[unscored]] > 1, UNKNOWN, 0)
-    return facts._replace(above=above, tied=tied, candidates=facts.n_labels.astype(np.int32))
+def precision(labelled: Labelled, k: int, ties: str) -> Terms:
+    """The share of positives in the top k of the exposed items, and 1, of each user with an exposure."""
+    return mean_over(labelled.n_labelled > 0, labelled.gained("hits", k, ties, within=True) / k)
 
 
-TRADITIONAL = Estimator(
-    "traditional",
-    "random",
-    traditional,
-    "The mean, over users who were shown a positive, of recall among the randomly shown items only; not recall over all candidates.",
-)
+def ndcg(labelled: Labelled, k: int, ties: str) -> Terms:
+    """nDCG among the exposed items, and 1, of each user with an exposed positive."""
+    ideal = labelled.ideal_dcg(k, labelled.n_positive)
+    return mean_over(labelled.n_positive > 0, divided(labelled.gained("discount", k, ties, within=True), ideal))
+
+
+def _estimator(metric: str, terms: object, over: str, left_out: str) -> Estimator:
+    words = f"The mean, over {over}, of {metric} among the randomly shown items only; not {metric} over all candidates."
+    return Estimator("traditional", metric, "random", terms, words, left_out)  # type: ignore[arg-type]
+
+
+TRADITIONAL = _estimator("recall", recall, "users who were shown a positive", NO_POSITIVE)
+TRADITIONAL_PRECISION = _estimator("precision", precision, "users who were shown something at random", "users without a random exposure")
+TRADITIONAL_NDCG = _estimator("ndcg", ndcg, "users who were shown a positive", NO_POSITIVE)
+ESTIMATORS = (TRADITIONAL, TRADITIONAL_PRECISION, TRADITIONAL_NDCG)

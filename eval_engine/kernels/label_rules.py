@@ -4,6 +4,7 @@
     null_value, nan_value
     outside_catalogue    an item without a position in the score vectors
     duplicate_key        the same source labels the pair more than once: every copy counts, since none is known to be right
+    bad_probability      a random exposure whose probability is NaN (NULL), not above 0, or above 1; only where probabilities are known
     exposed_but_seen     a random exposure of a pair that was logged before, though exposures were drawn from unseen items
     outside_frame        a complete label of a logged pair, which is no candidate: not an error, but not ranked
 
@@ -17,7 +18,7 @@ import numpy as np
 from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.compiled import compiled
 
-RULES = ("", "null_key", "null_value", "nan_value", "outside_catalogue", "duplicate_key", "exposed_but_seen", "outside_frame")
+RULES = ("", "null_key", "null_value", "nan_value", "outside_catalogue", "duplicate_key", "bad_probability", "exposed_but_seen", "outside_frame")
 RANDOM, TRUTH, LOGGED = 0, 1, 2
 
 
@@ -30,6 +31,7 @@ class Pairs(NamedTuple):
     value: Floats
     null_key: Bools
     null_value: Bools
+    probability: Floats | None = None  # of random exposures, NaN if NULL; of other pairs anything. None: not known
 
 
 class Ruled(NamedTuple):
@@ -49,6 +51,7 @@ def ruled(pairs: Pairs, unseen: bool) -> Ruled:
         np.ascontiguousarray(pairs.value, np.float64),
         np.ascontiguousarray(pairs.null_key),
         np.ascontiguousarray(pairs.null_value),
+        np.empty(0) if pairs.probability is None else np.ascontiguousarray(pairs.probability, np.float64),
         unseen,
         rule,
         order,
@@ -57,7 +60,7 @@ def ruled(pairs: Pairs, unseen: bool) -> Ruled:
 
 
 @compiled
-def _judge(offsets, source, position, value, null_key, null_value, unseen, rule, order):  # type: ignore[no-untyped-def]
+def _judge(offsets, source, position, value, null_key, null_value, probability, unseen, rule, order):  # type: ignore[no-untyped-def]
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
         keys = np.empty(end - start, np.int64)
@@ -83,13 +86,15 @@ def _judge(offsets, source, position, value, null_key, null_value, unseen, rule,
                 rule[n] = 4
             elif (at > start and keys[order[at - 1]] == key) or (at + 1 < end and keys[order[at + 1]] == key):
                 rule[n] = 5
+            elif probability.size and source[n] == RANDOM and not 0 < probability[n] <= 1:  # not: NaN too
+                rule[n] = 6
             else:
                 rule[n] = 0
                 if unseen and source[n] != LOGGED:
                     while seen < end and position[start + order[seen]] < position[n]:
                         seen += 1
                     if seen < end and position[start + order[seen]] == position[n]:
-                        rule[n] = 6 if source[n] == RANDOM else 7
+                        rule[n] = 7 if source[n] == RANDOM else 8
         for at in range(start, end):
             order[at] += start
 

@@ -33,6 +33,7 @@ class RankFacts(NamedTuple):
     above: Ints  # int32 (n_pairs,)
     tied: Ints  # int32 (n_pairs,); UNKNOWN: at least `above` candidates are above or level with it, more is not known
     candidates: Ints  # int32 (n_users,)
+    probability: npt.NDArray[np.float64] | None = None  # float64 (n_pairs,): of being exposed, where it is known and uneven
 
     @property
     def n_users(self) -> int:

@@ -1,30 +1,40 @@
-"""Terms of each estimator against literal loops, and by name what every estimator says of itself."""
+"""Terms of each estimator of recall and of the traditional scheme against literal loops, and by name what every estimator says of itself."""
 
-from itertools import combinations
-from math import comb
+from math import log2
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.estimators.full_exposure import chance_of_a_positive, full_macro, full_micro
-from eval_engine.estimators.registry import ESTIMATORS
-from eval_engine.estimators.traditional import among_labelled, traditional
-from eval_engine.estimators.ure import ure_macro, ure_micro
+from eval_engine.estimators.full_exposure import FULL_AUC_SELECTED, FULL_MACRO, FULL_MICRO, FULL_SELECTED
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.registry import ESTIMATORS, estimator, estimators_of
+from eval_engine.estimators.traditional import TRADITIONAL, TRADITIONAL_NDCG, TRADITIONAL_PRECISION
+from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
+from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
+from eval_engine.metric import KNOWN
 
 
-def literal_recall(scores, positives, k):
-    """Expected recall of the positives in a dict item -> score, NaN without a positive."""
-    if not positives:
-        return np.nan
+def literal_hits(scores, positives, k):
+    """The expected number of positives in the top k of a dict item -> score."""
     total = 0.0
     for i in positives:
         above = sum(s > scores[i] for s in scores.values())
         same = sum(s == scores[i] for s in scores.values())
         total += min(1.0, max(0.0, (k - above) / same))
-    return total / len(positives)
+    return total
+
+
+def literal_dcg(scores, positives, k):
+    """Their expected discounts, cut off at k."""
+    total = 0.0
+    for i in positives:
+        above = sum(s > scores[i] for s in scores.values())
+        places = range(above + 1, above + sum(s == scores[i] for s in scores.values()) + 1)
+        total += sum(1 / log2(r + 1) for r in places if r <= k) / len(places)
+    return total
 
 
 @given(st.data())
@@ -36,79 +46,98 @@ def test_terms_match_literal_loops(data):
     labels = [data.draw(st.dictionaries(st.integers(0, n_items - 1), st.booleans())) for _ in scores]
     k = data.draw(st.integers(1, n_items + 1))
     facts = rank_facts(scores, [list(one) for one in labels], [list(one.values()) for one in labels])
-    positive = facts.value > 0
     shown = [[i for i, good in one.items() if good] for one in labels]
-    over_all = [literal_recall(dict(enumerate(scores[u])), shown[u], k) for u in range(len(scores))]
-    over_labelled = [literal_recall({i: scores[u, i] for i in labels[u]}, shown[u], k) for u in range(len(scores))]
-    has = np.array([len(one) > 0 for one in shown])
+    among = [{i: scores[u, i] for i in one} for u, one in enumerate(labels)]
+    hits = np.array([literal_hits(dict(enumerate(row)), good, k) for row, good in zip(scores, shown, strict=True)])
+    inside = np.array([literal_hits(own, good, k) for own, good in zip(among, shown, strict=True)])
     n = np.array([len(one) for one in shown], float)
+    share, share_inside = hits / np.maximum(n, 1), inside / np.maximum(n, 1)
+    ideal = np.array([sum(1 / log2(r + 1) for r in range(1, min(k, len(good)) + 1)) for good in shown])
+    dcg = np.array([literal_dcg(own, good, k) for own, good in zip(among, shown, strict=True)])
     inverse = np.array([n_items / len(one) if one else 0.0 for one in labels])
+    labelled = np.array([bool(one) for one in labels])
 
+    exposed, truth = Labelled(facts), Labelled(facts, all_labelled=True)
     for terms, numerator, denominator in [
-        (full_macro(facts, positive, k, "expected"), np.nan_to_num(over_all), has),
-        (full_micro(facts, positive, k, "expected"), np.nan_to_num(over_all) * n, n),
-        (ure_macro(facts, positive, k, "expected"), np.nan_to_num(over_all), has),
-        (ure_micro(facts, positive, k, "expected"), np.nan_to_num(over_all) * n * inverse, n * inverse),
-        (traditional(facts, positive, k, "expected"), np.nan_to_num(over_labelled), has),
+        (FULL_MACRO.terms(truth, k, "expected"), share, n > 0),
+        (FULL_MICRO.terms(truth, k, "expected"), hits, n),
+        (URE_MACRO.terms(exposed, k, "expected"), share, n > 0),
+        (URE_MICRO.terms(exposed, k, "expected"), hits * inverse, n * inverse),
+        (TRADITIONAL.terms(exposed, k, "expected"), share_inside, n > 0),
+        (TRADITIONAL_PRECISION.terms(exposed, k, "expected"), inside / k, labelled),
+        (TRADITIONAL_NDCG.terms(exposed, k, "expected"), dcg / np.where(n > 0, ideal, 1), n > 0),
     ]:
         np.testing.assert_allclose(terms.numerator, numerator, atol=1e-12)
         np.testing.assert_allclose(terms.denominator, denominator, atol=1e-12)
 
 
-def test_ure_of_a_user_is_exactly_unbiased_given_the_number_of_positives():
-    """Every subset of three of seven items, one tie among the scores: the mean of m/n over the subsets with n positives is M / N+."""
-    scores = np.array([[0.9, 0.8, 0.8, 0.5, 0.4, 0.2, 0.1]], np.float32)
-    good = {1, 3, 6, 0}
-    k = 3
-    everything = rank_facts(scores, [range(7)], [[i in good for i in range(7)]])
-    truth = full_macro(everything, everything.value > 0, k, "expected").numerator[0]
-    by_n = {}
-    for shown in combinations(range(7), 3):
-        facts = rank_facts(scores, [shown], [[i in good for i in shown]])
-        terms = ure_macro(facts, facts.value > 0, k, "expected")
-        if terms.denominator[0]:
-            by_n.setdefault(int(facts.value.sum()), []).append(terms.numerator[0])
-    assert set(by_n) == {1, 2, 3}
-    for means in by_n.values():
-        assert np.mean(means) == pytest.approx(truth, abs=1e-12)
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("k", [1, 3, 8, 20])
+def test_traditional_is_full_exposure_of_a_world_of_the_exposed_items(k, ties):
+    rng = np.random.default_rng(k)
+    scores, positive = rng.integers(0, 12, (50, 40)).astype(float), rng.random((50, 40)) < 0.3
+    shown = [rng.permutation(40)[:8] for _ in scores]
+    exposed = Labelled(rank_facts(scores, shown, [positive[u, s] for u, s in enumerate(shown)]))
+    small_scores, small_values = (np.array([x[u, s] for u, s in enumerate(shown)]) for x in (scores, positive))
+    small = Labelled(rank_facts(small_scores, np.tile(np.arange(8), (50, 1)), small_values))
+    for one in estimators_of("recall") + estimators_of("precision") + estimators_of("ndcg"):
+        if one.name == "traditional":
+            full = estimator("full_mean" if one.metric == "precision" else "full_macro", one.metric)
+            for ours, true in zip(one.terms(exposed, k, ties), full.terms(small, k, ties), strict=True):
+                np.testing.assert_allclose(ours, true, rtol=1e-14)
 
 
-@pytest.mark.parametrize("total", [1, 5, 30])
-def test_chance_of_a_positive_is_the_hypergeometric_one(total):
-    good, drawn = (x.ravel() for x in np.meshgrid(np.arange(total + 1), np.arange(total + 1)))
-    want = [1 - comb(total - int(g), int(d)) / comb(total, int(d)) for g, d in zip(good, drawn, strict=True)]
-    np.testing.assert_allclose(chance_of_a_positive(good, drawn, np.full(good.size, total)), want, atol=1e-12)
+def test_traditional_of_a_partial_list():
+    """An exposed item without a score stands below those with one; of two nobody knows the order."""
+    above, tied = np.array([3, 5, 5, 2, 5], np.int32), np.array([0, UNKNOWN, UNKNOWN, 0, UNKNOWN], np.int32)
+    facts = RankFacts(np.array([0, 3, 5]), np.ones(5), np.full(5, np.nan), above, tied, np.array([9, 9], np.int32))
+    positive = np.array([False, True, False, False, True])
+    np.testing.assert_array_equal(TRADITIONAL.terms(Labelled(facts, positive), 1, "expected").numerator, [0, 0])
+    np.testing.assert_array_equal(TRADITIONAL.terms(Labelled(facts, positive), 2, "expected").numerator, [np.nan, 1])
 
 
-def test_chance_of_a_positive_is_stable_for_large_catalogues():
-    want = 1 - comb(10**6 - 3, 20) / comb(10**6, 20)
-    assert chance_of_a_positive([3], [20], [10**6])[0] == pytest.approx(want, rel=1e-4)
-    with pytest.raises(ValueError, match="more than candidates"):
-        chance_of_a_positive([1], [5], [4])
+def test_unknown_places_of_positives_only_make_recall_unknown():
+    facts = RankFacts(
+        np.array([0, 2]), np.ones(2), np.array([np.nan, 5.0]), np.array([7, 2], np.int32), np.array([UNKNOWN, 0], np.int32), np.array([20])
+    )
+    for ties in TIES:
+        assert np.isnan(URE_MACRO.terms(Labelled(facts, np.array([True, True])), 8, ties).numerator).all()
+        assert URE_MACRO.terms(Labelled(facts, np.array([False, True])), 8, ties).numerator.tolist() == [1.0]
 
 
-def test_among_labelled_has_ranks_of_the_exposed_set_only():
-    facts = among_labelled(rank_facts(np.array([[9, 7, 7, 5, 3, 1], [1, 2, 3, 4, 5, 6]], np.float32), [[5, 2, 3], []]))
-    assert facts.above.tolist() == [2, 0, 1]
-    assert facts.candidates.tolist() == [3, 0]
+def test_no_positive_is_left_out():
+    facts = rank_facts(np.zeros((2, 3), np.float32), [[0, 1], []], [[1, 0], []])
+    assert FULL_MACRO.terms(Labelled(facts), 3, "strict").numerator.tolist() == [1, 0]
+    assert FULL_MACRO.terms(Labelled(facts), 3, "strict").denominator.tolist() == [1, 0]
 
 
-def test_items_without_a_score_stand_below_those_with_one():
-    nan = np.nan
-    facts = RankFacts(np.array([0, 3, 6]), np.ones(6), np.array([2, nan, 5, nan, 1, nan]), np.zeros(6, int), np.zeros(6, int), np.array([9, 9]))
-    ranked = among_labelled(facts)
-    assert ranked.above.tolist() == [1, 2, 0, 1, 0, 1]
-    assert ranked.tied.tolist() == [0, 0, 0, UNKNOWN, 0, UNKNOWN]  # one alone is last; of two nobody knows the order
+def test_users_who_cannot_show_it_have_no_weight_in_selected_means():
+    scores, positive = np.random.default_rng(0).normal(size=(3, 7)), np.array([[1, 1, 1, 0, 0, 0, 0], [0] * 7, [1] * 7])
+    truth = Labelled(rank_facts(scores, np.tile(np.arange(7), (3, 1)), positive))
+    assert FULL_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 1])).denominator.tolist() == [0, 0, 1]
+    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 2])).denominator.tolist() == [0, 0, 0]
+    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([1, 2, 2])).denominator.tolist() == [0, 0, 0]  # one exposure is of one kind
+    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([7, 7, 7])).denominator.tolist() == [1, 0, 0]
 
 
 def test_every_estimator_says_what_it_estimates():
-    assert len({e.name for e in ESTIMATORS}) == len(ESTIMATORS)
-    facts = rank_facts(np.eye(3, dtype=np.float32), [[0, 1], [1], []])
-    for estimator in ESTIMATORS:
-        assert estimator.estimand.endswith(".")
-        assert len(estimator.estimand.split()) > 8
-        more = (np.array([1, 1, 0]),) if estimator.source == "both" else ()
-        terms = estimator.terms(facts, facts.value > 0, 1, "expected", *more)
+    assert len({str(one) for one in ESTIMATORS}) == len(ESTIMATORS)
+    assert {one.metric for one in ESTIMATORS} == set(KNOWN)
+    facts = rank_facts(np.eye(3, dtype=np.float32), [[0, 1], [1, 2], []], [[1, 0], [1, 0], []])
+    for one in ESTIMATORS:
+        assert one.estimand.endswith(".")
+        assert len(one.estimand.split()) > 8
+        assert one.left_out.startswith("users without")
+        assert one is estimator(one.name, one.metric)
+        more = (np.array([2, 2, 0]),) if one.source == "both" else ()
+        terms = one.terms(Labelled(facts, all_labelled=one.source != "random"), 1, "expected", *more)
         assert terms.numerator.shape == terms.denominator.shape == (3,)
         assert terms.numerator.dtype == terms.denominator.dtype == np.float64
         assert (terms.denominator > 0).tolist() == [True, True, False]
+
+
+def test_no_users():
+    facts = rank_facts(np.zeros((0, 4)), [])
+    for one in ESTIMATORS:
+        more = (np.zeros(0, int),) if one.source == "both" else ()
+        assert [x.shape for x in one.terms(Labelled(facts), 3, "expected", *more)] == [(0,), (0,)]

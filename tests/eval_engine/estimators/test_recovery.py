@@ -7,13 +7,21 @@ of its estimand, and many standard errors away from what it is often taken for.
 import numpy as np
 import pytest
 
-from eval_engine.estimators.full_exposure import full_macro, full_micro, full_selected
-from eval_engine.estimators.traditional import traditional
-from eval_engine.estimators.ure import ure_macro, ure_micro
+from eval_engine.estimators import full_exposure, ure
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.registry import estimator
+from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
 N_USERS, N_ITEMS, EXPOSED, K, DRAWS = 1500, 60, 6, 6, 120
+TARGET = {  # of each estimator with one that is met for any number of exposures
+    "ure_macro recall": "full_selected recall",
+    "ure_micro recall": "full_micro recall",
+    "ure_mean precision": "full_mean precision",
+    "ure_mean dcg": "full_mean dcg",
+    "ure_macro auc": "full_selected auc",
+}
 
 
 def world():
@@ -25,12 +33,12 @@ def world():
     return (rng.normal(size=(N_USERS, N_ITEMS)) + helped).round(1).astype(np.float32), positive
 
 
-def drawn(truth, rng):
+def drawn(truth, rng, exposed=EXPOSED):
     """The same rank facts, of a uniform sample of each user's items only."""
-    kept = np.argsort(rng.random((N_USERS, N_ITEMS)), axis=1)[:, :EXPOSED]
+    kept = np.argsort(rng.random((N_USERS, N_ITEMS)), axis=1)[:, :exposed]
     pairs = (np.arange(N_USERS)[:, None] * N_ITEMS + kept).ravel()
-    offsets = np.arange(N_USERS + 1) * EXPOSED
-    return RankFacts(offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates)
+    offsets = np.arange(N_USERS + 1) * exposed
+    return Labelled(RankFacts(offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates))
 
 
 def value(terms):
@@ -38,55 +46,77 @@ def value(terms):
 
 
 @pytest.fixture(scope="module")
-def study():
-    """True values by name, and a matrix of estimates over draws by name."""
+def facts():
     scores, positive = world()
-    truth = rank_facts(scores, np.tile(np.arange(N_ITEMS), (N_USERS, 1)), positive)
-    good = truth.value > 0
-    true = {
-        "macro": value(full_macro(truth, good, K, "expected")),
-        "micro": value(full_micro(truth, good, K, "expected")),
-        "selected": value(full_selected(truth, good, K, "expected", np.full(N_USERS, EXPOSED))),
-    }
+    return rank_facts(scores, np.tile(np.arange(N_ITEMS), (N_USERS, 1)), positive)
+
+
+@pytest.fixture(scope="module")
+def true(facts):
+    """The true value of every estimator of complete labels, by name."""
+    labelled, more = Labelled(facts, all_labelled=True), (np.full(N_USERS, EXPOSED),)
+    return {str(one): value(one.terms(labelled, K, "expected", *(more if one.source == "both" else ()))) for one in full_exposure.ESTIMATORS}
+
+
+@pytest.fixture(scope="module")
+def estimates(facts):
+    """Every estimate of every draw, by estimator."""
     rng = np.random.default_rng(11)
-    samples = [drawn(truth, rng) for _ in range(DRAWS)]
-    estimates = {f.__name__: np.array([value(f(s, s.value > 0, K, "expected")) for s in samples]) for f in (ure_macro, ure_micro)}
-    estimates["traditional"] = np.array([value(traditional(s, s.value > 0, 2, "expected")) for s in samples])
-    covered = [estimate(ratio_sums(ure_macro(s, s.value > 0, K, "expected")), 0.95) for s in samples]
-    return true, estimates, covered
+    samples = [drawn(facts, rng) for _ in range(DRAWS)]
+    asked = {str(one): (one, K) for one in ure.ESTIMATORS if one.metric != "hit_rate"}
+    asked |= {"ure_mean hit_rate": (ure.URE_HIT_RATE, 1), "traditional recall": (TRADITIONAL, 2)}
+    return {name: [estimate(ratio_sums(one.terms(sample, k, "expected")), 0.95) for sample in samples] for name, (one, k) in asked.items()}
 
 
-def errors_apart(estimates, target):
+def errors_apart(found, target):
     """Distance of the mean over draws from the target, in Monte Carlo standard errors."""
-    return abs(estimates.mean() - target) / (estimates.std(ddof=1) / np.sqrt(estimates.size))
+    values = np.array([one.value for one in found])
+    return abs(values.mean() - target) / (values.std(ddof=1) / np.sqrt(values.size))
 
 
-def test_the_three_truths_differ(study):
-    true, _, _ = study
-    assert true["macro"] + 0.03 < true["selected"] < true["micro"]
+def test_the_three_truths_of_recall_differ(true):
+    assert true["full_macro recall"] + 0.03 < true["full_selected recall"] < true["full_micro recall"]
 
 
-def test_ure_macro_recovers_the_selected_mean_and_not_the_macro_mean(study):
-    true, estimates, _ = study
-    assert errors_apart(estimates["ure_macro"], true["selected"]) < 3
-    assert errors_apart(estimates["ure_macro"], true["macro"]) > 20
+@pytest.mark.parametrize("name", TARGET)
+def test_recovers_its_target(true, estimates, name):
+    assert errors_apart(estimates[name], true[TARGET[name]]) < 3
 
 
-def test_ure_micro_recovers_the_pooled_recall(study):
-    true, estimates, _ = study
-    assert errors_apart(estimates["ure_micro"], true["micro"]) < 3
-    assert errors_apart(estimates["ure_micro"], true["macro"]) > 20
+def test_recovers_the_hit_rate_of_the_first_place(facts, estimates):
+    hit_rate = value(estimator("full_mean", "hit_rate").terms(Labelled(facts, all_labelled=True), 1, "expected"))
+    assert errors_apart(estimates["ure_mean hit_rate"], hit_rate) < 3
 
 
-def test_traditional_recovers_none_of_them(study):
-    true, estimates, _ = study
-    for target in true.values():
-        assert abs(estimates["traditional"].mean() - target) > 0.1
+def test_does_not_recover_the_macro_means(true, estimates):
+    assert errors_apart(estimates["ure_macro recall"], true["full_macro recall"]) > 20
+    assert errors_apart(estimates["ure_micro recall"], true["full_macro recall"]) > 20
+    assert errors_apart(estimates["ure_macro auc"], true["full_macro auc"]) > 20
 
 
-def test_intervals_cover_what_the_estimator_estimates(study):
+def test_traditional_recovers_none_of_them(true, estimates):
+    mean = np.mean([one.value for one in estimates["traditional recall"]])
+    for name in ("full_macro", "full_micro", "full_selected"):
+        assert abs(mean - true[f"{name} recall"]) > 0.1
+
+
+@pytest.mark.parametrize("name", TARGET)
+def test_intervals_cover_what_the_estimator_estimates(true, estimates, name):
     """Users are fixed over draws here, so intervals that count them as a sample cover at least as often as they say."""
-    true, _, covered = study
-    share = np.mean([one.low <= true["selected"] <= one.high for one in covered])
-    assert share > 0.9
-    assert np.mean([one.low <= true["macro"] <= one.high for one in covered]) < 0.1
+    assert np.mean([one.low <= true[TARGET[name]] <= one.high for one in estimates[name]]) > 0.9
+
+
+def test_intervals_do_not_cover_what_it_is_taken_for(true, estimates):
+    assert np.mean([one.low <= true["full_macro recall"] <= one.high for one in estimates["ure_macro recall"]]) < 0.1
+
+
+def test_average_precision_comes_nearer_as_exposures_grow(facts, true):
+    rng, one, target = np.random.default_rng(13), estimator("ure_macro", "map"), true["full_macro map"]
+    error = [abs(np.mean([value(one.terms(drawn(facts, rng, e), K, "expected")) for _ in range(20)]) - target) for e in (6, 20, 50)]
+    assert error[0] > error[1] > 4 * error[2]
+    assert error[0] > 0.2 * target > 4 * error[2]  # far off with few
+
+
+def test_ndcg_is_near_where_most_positives_are_of_users_with_many(true, estimates):
+    found = np.mean([one.value for one in estimates["ure_mean ndcg"]])
+    assert found == pytest.approx(true["full_mean ndcg"], rel=0.05)

@@ -14,12 +14,15 @@ PAIR = st.tuples(
     st.sampled_from([1.0, 5.0, math.nan, math.inf]),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([0.5, 1.0, 5e-324, 0.0, -0.0, -0.1, 1.0000000000000002, math.inf, -math.inf, math.nan]),
 )
+Pair = tuple[int, int, float, bool, bool, float]
+KINDS = (np.int8, np.int32, float, bool, bool, float)
 USERS = st.lists(st.lists(PAIR, max_size=8), max_size=4)
 
 
-def literal(mine: list[tuple[int, int, float, bool, bool]], n: int, unseen: bool) -> str:
-    source, position, value, null_key, null_value = mine[n]
+def literal(mine: list[Pair], n: int, unseen: bool, probable: bool) -> str:
+    source, position, value, null_key, null_value, probability = mine[n]
     same = [p for p in mine if (p[0], p[1]) == (source, position)]
     seen = unseen and any(p[0] == LOGGED and p[1] == position for p in mine)
     if null_key:
@@ -32,29 +35,33 @@ def literal(mine: list[tuple[int, int, float, bool, bool]], n: int, unseen: bool
         return "outside_catalogue"
     if len(same) > 1:
         return "duplicate_key"
+    if probable and source == RANDOM and (math.isnan(probability) or probability <= 0 or probability > 1):
+        return "bad_probability"
     if source == RANDOM and seen:
         return "exposed_but_seen"
     return "outside_frame" if source == TRUTH and seen else ""
 
 
 @settings(deadline=None)  # the first call compiles
-@given(USERS, st.booleans())
-def test_matches_a_literal_reading(users: list[list[tuple[int, int, float, bool, bool]]], unseen: bool) -> None:
+@given(USERS, st.booleans(), st.booleans())
+def test_matches_a_literal_reading(users: list[list[Pair]], unseen: bool, probable: bool) -> None:
     flat = [pair for user in users for pair in user]
-    columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate((np.int8, np.int32, float, bool, bool))]
+    columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate(KINDS)]
     offsets = np.concatenate([[0], np.cumsum([len(user) for user in users])]).astype(np.int64)
-    rule, order = ruled(Pairs(offsets, *columns), unseen)
+    rule, order = ruled(Pairs(offsets, *(columns if probable else columns[:-1])), unseen)
     owner = np.repeat(np.arange(len(users)), np.diff(offsets))
     np.testing.assert_array_equal(order, np.lexsort((columns[1], columns[0], owner)))
-    assert [RULES[r] for r in rule] == [literal(user, n, unseen) for user in users for n in range(len(user))]
+    assert [RULES[r] for r in rule] == [literal(user, n, unseen, probable) for user in users for n in range(len(user))]
 
 
 def test_a_user_with_many_pairs() -> None:
     rng = np.random.default_rng(2)
-    users = [[(int(rng.integers(3)), int(rng.integers(-1, 150)), 1.0, False, False) for _ in range(n)] for n in (300, 0, 65, 64)]
+    users = [
+        [(int(rng.integers(3)), int(rng.integers(-1, 150)), 1.0, False, False, rng.choice([0.2, 0.0])) for _ in range(n)] for n in (300, 0, 65, 64)
+    ]
     flat = [pair for user in users for pair in user]
-    columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate((np.int8, np.int32, float, bool, bool))]
+    columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate(KINDS)]
     offsets = np.concatenate([[0], np.cumsum([len(user) for user in users])]).astype(np.int64)
     rule, order = ruled(Pairs(offsets, *columns), True)
     np.testing.assert_array_equal(order, np.lexsort((columns[1], columns[0], np.repeat(np.arange(4), np.diff(offsets)))))
-    assert [RULES[r] for r in rule] == [literal(user, n, True) for user in users for n in range(len(user))]
+    assert [RULES[r] for r in rule] == [literal(user, n, True, True) for user in users for n in range(len(user))]

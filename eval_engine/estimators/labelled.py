@@ -1,0 +1,117 @@
+"""Labelled pairs of some users under one model, with what of them is positive: what estimators are made of.
+
+    n_u  positives among the labelled      e_u  labelled pairs      N_u  candidates
+    w_i  what a labelled pair stands for: 1 / its exposure probability where that is known, else N_u / e_u, since e_u of N_u were drawn evenly
+
+Sums over positives are made once per gain, cutoff and tie policy, and shared by all estimators that need them.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.kernels.arrays import Bools, Ints
+from eval_engine.kernels.gain import gain_table, gained, gained_after
+from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
+from eval_engine.kernels.within_labelled import Ahead, ahead, pairs_won, places_among
+
+Doubles = npt.NDArray[np.float64]
+
+
+class Labelled:
+    """Some users' labelled pairs under one model."""
+
+    def __init__(self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False) -> None:
+        """positive says which pairs are positives; left out, those with value > 0. all_labelled: what is not labelled is no positive, and w_i = 1."""
+        positive = facts.value > 0 if positive is None else positive
+        if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
+            raise ValueError(f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}")
+        self.facts, self.positive = facts, positive
+        self.offsets: Ints = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]  # of the positives
+        self.above, self.tied = facts.above[positive], facts.tied[positive]
+        self.n_positive = np.diff(self.offsets).astype(np.float64)
+        self.n_labelled = facts.n_labels.astype(np.float64)
+        self.candidates = facts.candidates.astype(np.float64)
+        self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled  # of each user: every candidate is labelled
+        self._sums: dict[tuple[str, int, str, bool], Doubles] = {}
+
+    @cached_property
+    def weight(self) -> Doubles | None:
+        """w_i of each positive, where exposure probabilities are known."""
+        return None if self.facts.probability is None else 1 / self.facts.probability[self.positive]
+
+    @cached_property
+    def scale(self) -> Doubles:
+        """N_u / e_u of each user; 0 without a labelled pair. With known probabilities 1: weights stand in the sums already."""
+        if self.weight is not None:
+            return np.ones(self.facts.n_users)
+        return np.where(self.complete, 1.0, _ratio(self.candidates, self.n_labelled))
+
+    @cached_property
+    def total(self) -> Doubles:
+        """The weight of each user's positives: sum w_i, but for `scale`; without known probabilities n_u."""
+        return self.n_positive if self.weight is None else self._add(self.weight)
+
+    @cached_property
+    def _within(self) -> tuple[Ints, Ints]:
+        return places_among(self.facts.offsets, self.facts.above, self.facts.tied, self.positive)
+
+    @cached_property
+    def _ahead(self) -> Ahead:
+        return ahead(self.offsets, self.above, self.weight)
+
+    def gained(self, gain: str, k: int, ties: str, within: bool = False) -> Doubles:
+        """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`; within: at their ranks among the labelled pairs only, unweighted."""
+        key = gain, k, ties, within
+        if key not in self._sums:
+            above, tied = self._within if within else (self.above, self.tied)
+            self._sums[key] = gained(gain, (self.offsets, above, tied), k, ties, None if within else self.weight)
+        return self._sums[key]
+
+    def precisions(self, k: int, ties: str) -> Doubles:
+        """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, as estimated for all candidates, scale and all."""
+        places = self.offsets, self.above, self.tied
+        if self.weight is None:
+            both = _ratio(
+                self.candidates * (self.candidates - 1), self.n_labelled * (self.n_labelled - 1)
+            )  # 1 / the chance that two are both labelled
+            two, weight = np.where(self.complete, 1.0, both), np.ones(self.above.size)
+        else:
+            two, weight = self.scale, self.weight
+        total = self.scale * self.gained("inverse", k, ties) + two * gained("inverse", places, k, ties, weight * self._ahead.before)
+        if self._ahead.level.any():
+            total = total + two * gained_after(places, k, ties, weight * self._ahead.level)
+        return total
+
+    def pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
+        """Pairs of a positive and a negative in which the positive is above, and all such pairs, of each user; a level pair counts `level`."""
+        if self.weight is None and self.complete.all():
+            return self._all_pairs_won(level)
+        weight = None if self.facts.probability is None else 1 / self.facts.probability
+        return pairs_won(self.facts.offsets, self.facts.above, self.facts.tied, self.positive, weight, level)
+
+    def _all_pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
+        """The same where every candidate that is no labelled positive is a negative: those above a positive are the candidates above it but for positives."""
+        negatives = self.candidates - self.n_positive
+        user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
+        lost = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
+        unknown = self.tied == UNKNOWN  # below every negative that has a place; among those that have none, nobody knows where
+        n_unknown = self._add(unknown)[user]
+        lost[unknown] = np.where(self.candidates[user] - self.above > n_unknown, np.nan, negatives[user])[unknown]
+        return self.n_positive * negatives - self._add(lost), self.n_positive * negatives
+
+    def ideal_dcg(self, k: int, n_positive: Doubles) -> Doubles:
+        """The DCG at k of a list that begins with this many positives, linear between whole numbers."""
+        longest = int(min(k, max(1.0, np.ceil(n_positive.max(initial=1.0)))))
+        sums = gain_table("discount", longest)[1]
+        return np.interp(n_positive, np.arange(sums.size), sums)
+
+    def _add(self, x: Doubles | Bools) -> Doubles:
+        """The sum of x over each user's positives."""
+        user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
+        return np.bincount(user, weights=x, minlength=self.facts.n_users).astype(np.float64)
+
+
+def _ratio(a: Doubles, b: Doubles) -> Doubles:
+    return np.divide(a, b, out=np.zeros(a.size), where=b > 0)
