@@ -1,0 +1,282 @@
+"""Balanced URE: the macro mean of recall over all users who have a positive, from the few whose random exposures show one.
+
+A user with N+ positives among N candidates shows n of them in e random exposures; n is hypergeometric. m / n is unbiased for the user's recall
+whatever n > 0 is, but users with small N+ mostly show n = 0 and drop out. Each user is therefore weighted by g(n), chosen so that those who are seen stand for all:
+
+    estimate = sum_u g(n_u) m_u / n_u  /  sum_u g(n_u)          unbiased if h(N+) = sum_{n>0} P(n | N+) g(n) is the same for every N+ > 0
+
+1. The law of N+. A user's positives are drawn at a rate rho of their own; log density of rho on the logit scale: a polynomial of degree 4, fitted to the counts of
+   n, zeros included, by penalised maximum likelihood (deconvolution by an exponential family [Efron 2016]; the NPMLE, a few spikes, would leave h free between them).
+   N+ given rho is binomial, so that users with no positive at all are part of the law.
+2. The weights. Recall as a function of N+ is taken to vary smoothly, as a random function of log N+ with covariance tau^2 exp(-(x - y)^2 / 2 l^2). Then
+
+    mean squared error of g = d' C d + (1 / n_users) sum_n P(n) v(n) g(n)^2 / P(N+ > 0)^2,       d(N+) = P(N+) (h(N+) - 1)
+
+   is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both found in the same counts (C: the mean over tau and l,
+   each by its likelihood; v: a fit of v_0 + v_1 / n): weights correct more as users grow. 1 / tau^2 is the lambda of ridge regression.
+3. The standard error is a jackknife over groups of users that repeats steps 1 and 2 without each group: weights are estimated, and that is part of the error.
+   What remains of d' C d is added to its square.
+
+In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): mergeable, and no larger for more users. Weights are the same for all models, so that differences
+are paired. Users with different e or N (both to two digits) share one law; n above 16 is lumped, since m / n is unbiased for any n.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, gammaln
+
+from eval_engine.kernels.arrays import Ints
+from eval_engine.statistics.paired import Paired
+
+Doubles = npt.NDArray[np.float64]
+
+DEGREE = 4  # of the polynomial in the law
+PENALTY = 0.1  # on its squared coefficients, in units of one user
+RATES = 48  # points at which the law of rho is kept
+LENGTHS = (1.0, 2.0)  # l, in units of log N+
+SPREADS = np.geomspace(0.3, 1.2, 8)  # tau, as a share of the mean recall
+EXACT = 16  # n up to here is kept as it is
+
+
+class Strata(NamedTuple):
+    """Users by how many random exposures, candidates and exposed positives they have; unit: a group of users that the jackknife leaves out."""
+
+    exposures: Ints  # (n_strata,)
+    candidates: Ints  # (n_strata,)
+    positives: Ints  # (n_strata,): the first n of a lump, 0 too
+    users: Doubles  # (n_units, n_strata)
+    sums: Doubles  # (n_models, n_units, n_strata): of m / n
+    squares: Doubles  # (n_models, n_units, n_strata): of (m / n)^2
+
+
+class Balanced(NamedTuple):
+    """The estimate of each model with its errors, and what is left of the bias."""
+
+    models: Paired  # errors: by jackknife unit
+    bias: Doubles  # (n_models,): standard deviation of the bias that the weights could not remove
+
+
+class Cells(NamedTuple):
+    """Strata with the laws that hold in them."""
+
+    grid: Doubles  # (n_grid,): values of N+ > 0
+    given_rate: Doubles  # (n_rates, n_strata): P(stratum | rho), users of its (e, N) given
+    joint: Doubles  # (n_rates, n_grid, n_strata): P(N+, stratum | rho) for N+ > 0, users of its (e, N) given
+    has_positive: Doubles  # (n_rates, n_grid, n_groups): P(N+ | rho)
+    group: Ints  # (n_strata,): its (e, N)
+
+
+def two_digits(x: npt.ArrayLike) -> Ints:
+    """Whole numbers rounded to two significant digits.
+
+    >>> two_digits([7, 99, 104, 785]).tolist()
+    [7, 99, 100, 780]
+    """
+    number = np.asarray(x, np.int64)
+    unit = 10 ** np.maximum(np.floor(np.log10(np.maximum(number, 1))).astype(np.int64) - 1, 0)
+    rounded: Ints = np.rint(number / unit).astype(np.int64) * unit
+    return rounded
+
+
+@lru_cache(maxsize=1)
+def lumps() -> Ints:
+    """Where the lumps of n start: 0, 1, .. 16, then each a quarter further."""
+    starts = list(range(EXACT + 1))
+    while starts[-1] < 2**31:
+        starts.append(math.ceil(starts[-1] * 1.25))
+    return np.array(starts)
+
+
+def lump_of(n: npt.ArrayLike) -> Ints:
+    """The first number of the lump that n is in.
+
+    >>> lump_of([0, 3, 16, 19, 22]).tolist()
+    [0, 3, 16, 16, 20]
+    """
+    found: Ints = lumps()[np.searchsorted(lumps(), np.asarray(n), side="right") - 1]
+    return found
+
+
+def balanced(strata: Strata) -> Balanced:
+    """The estimate of each model; NaN where nothing can be said."""
+    n_models, n_units = strata.sums.shape[:2]
+    undefined = Balanced(Paired(np.full(n_models, np.nan), np.full((n_models, n_units), np.nan), 0), np.full(n_models, np.nan))
+    users = strata.users.sum(axis=0)
+    seen = (strata.positives > 0) & (users > 0)
+    if not seen.any() or strata.exposures.max(initial=0) < 2:
+        return undefined
+    cells = _cells(*(tuple(column.tolist()) for column in strata[:3]))
+    mean = strata.sums.sum(axis=(1, 2)) / users[seen].sum()
+    units = np.flatnonzero(strata.users[:, seen].sum(axis=1) > 0)
+    law = _law(cells, users, np.zeros(min(DEGREE, int(strata.exposures.max()))))
+    setting = _setting(cells, strata, users, mean, law)
+    whole, bias = _values(cells, strata, users, strata.sums.sum(axis=1), law, setting)
+    values = np.array([whole] * n_units, np.float64)
+    for unit in units if units.size > 1 else ():
+        rest = users - strata.users[unit]
+        if (rest[strata.positives > 0] > 0).any():
+            law_without = _law(cells, rest, law)
+            values[unit] = _values(cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], law_without, setting)[0]
+    errors = np.zeros((n_models, n_units))
+    n = units.size
+    if n > 1:
+        errors[:, units] = ((n - 1) / n * (values[units].mean(axis=0) - values[units])).T
+    return Balanced(Paired(whole, errors, n), bias * np.abs(mean))
+
+
+@lru_cache(maxsize=16)
+def _cells(exposures: tuple[int, ...], candidates: tuple[int, ...], positives: tuple[int, ...]) -> Cells:
+    kinds, group = np.unique(np.array([exposures, candidates]), axis=1, return_inverse=True)
+    group, most = group.reshape(-1), max(candidates)
+    grid = np.unique(np.concatenate([np.arange(0, min(most, 40) + 1), np.round(np.geomspace(min(most, 40), most, 40))])).astype(np.int64)
+    rates = np.geomspace(0.1 / most, 0.95, RATES)
+    edges = np.concatenate([[-0.5], (grid[1:] + grid[:-1]) / 2, [most + 0.5]])
+    joint = np.zeros((RATES, grid.size, len(positives)))
+    has = np.zeros((RATES, grid.size, kinds.shape[1]))
+    ends = dict(zip(lumps().tolist(), [*(lumps()[1:] - 1).tolist(), 2**31], strict=True))
+    for number, (e, items) in enumerate(kinds.T):
+        has[:, :, number] = np.diff(_binomial(np.floor(edges)[:, None], items, rates), axis=0).T
+        fits = np.minimum(grid, items)
+        for at in np.flatnonzero(group == number):
+            low, high = min(positives[at], int(e)), min(ends[positives[at]], int(e))
+            joint[:, :, at] = has[:, :, number] * sum(_hypergeometric(n, items, fits, e) for n in range(low, high + 1))
+    return Cells(grid[1:].astype(np.float64), joint.sum(axis=1), joint[:, 1:], has[:, 1:], group)
+
+
+def _binomial(n: Doubles, trials: int, rate: Doubles) -> Doubles:
+    """P(at most n successes). scipy.stats would take a worker a second to import."""
+    chance: Doubles = np.where(n < 0, 0.0, np.where(n >= trials, 1.0, bdtr(np.clip(n, 0, trials), trials, rate)))
+    return chance
+
+
+def _hypergeometric(n: int, candidates: int, positives: Ints, exposures: int) -> Doubles:
+    """P(n of the exposed are positives), for each number of positives."""
+    possible = (n <= positives) & (exposures - n <= candidates - positives)
+    good = np.where(possible, positives, n)
+    bad = np.where(possible, candidates - positives, exposures)
+    logarithm = _choose(good, n) + _choose(bad, exposures - n) - _choose(candidates, exposures)
+    return np.where(possible, np.exp(np.minimum(logarithm, 0.0)), 0.0)
+
+
+def _choose(n: npt.ArrayLike, k: int) -> Doubles:
+    """log C(n, k)."""
+    total = np.asarray(n, np.float64)
+    logarithm: Doubles = gammaln(total + 1) - gammaln(k + 1.0) - gammaln(total - k + 1)
+    return logarithm
+
+
+@lru_cache(maxsize=8)
+def _basis(degree: int) -> Doubles:
+    """Orthogonal polynomials of degree 1 and more over the rates, the logit of which is nearly even."""
+    powers = np.vander(np.linspace(-1, 1, RATES), degree + 1, increasing=True)
+    orthogonal: Doubles = np.linalg.qr(powers)[0][:, 1:] * math.sqrt(RATES)
+    return orthogonal
+
+
+def _density(coefficients: Doubles) -> Doubles:
+    height = _basis(coefficients.size) @ coefficients
+    density: Doubles = np.exp(height - height.max())
+    return density / density.sum()
+
+
+def _law(cells: Cells, users: Doubles, start: Doubles) -> Doubles:
+    """The coefficients of the law of rho that fits the counts best, by Fisher scoring with halved steps."""
+    total, basis, counted = users.sum(), _basis(start.size), users > 0
+    given, seen = cells.given_rate[:, counted], users[counted]
+
+    def loss(at: Doubles) -> float:
+        return float(PENALTY / 2 * at @ at - seen @ np.log(np.maximum(_density(at) @ given, 1e-300)))
+
+    now, least = start, loss(start)
+    for _ in range(200):
+        density = _density(now)
+        mixture = np.maximum(density @ given, 1e-300)
+        slopes = (basis * density[:, None]).T @ (given - mixture)  # of each stratum's chance, by each coefficient
+        gradient = PENALTY * now - slopes @ (seen / mixture)
+        if np.abs(gradient).max() < 1e-9 * total:
+            break
+        step = np.linalg.solve(total * (slopes / mixture) @ slopes.T + PENALTY * np.eye(start.size), gradient)
+        for _ in range(40):
+            if (value := loss(now - step)) <= least:
+                break
+            step = step / 2
+        else:
+            break
+        if least - value < 1e-12 * abs(least):
+            return now - step
+        now, least = now - step, value
+    return now
+
+
+class _Setting(NamedTuple):
+    covariance: Doubles  # (n_grid, n_grid) of relative recall, its mean free
+    smooth: Doubles  # the same without the mean
+    variance: Doubles  # (n_strata,): of a relative ratio given n
+
+
+def _setting(cells: Cells, strata: Strata, users: Doubles, mean: Doubles, law: Doubles) -> _Setting:
+    """tau and l of greatest likelihood for all models together, and v; in units of each model's mean recall."""
+    seen = (strata.positives > 0) & (users > 0)
+    usable = mean > 0
+    if not usable.any():
+        return _Setting(np.eye(cells.grid.size), np.zeros((cells.grid.size,) * 2), np.ones(users.size))
+    ratio = np.where(users > 0, strata.sums.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None]
+    square = np.where(users > 0, strata.squares.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None] ** 2
+    variance = _variance(strata.positives, users, np.maximum(square - ratio**2, 0.0).mean(axis=0) * users / np.maximum(users - 1, 1), seen)
+    posterior = np.tensordot(_density(law), cells.joint, 1)[:, seen]
+    posterior = posterior / np.maximum(posterior.sum(axis=0), 1e-300)
+    noise = variance[seen] / users[seen]
+    x = np.log(cells.grid)
+    kernels = [np.exp(-((x[:, None] - x) ** 2) / (2 * length**2)) for length in LENGTHS]
+    signals = [posterior.T @ kernel @ posterior for kernel in kernels]
+    likelihood = np.array([[_likelihood(spread**2 * signal + np.diag(noise), ratio[:, seen]) for spread in SPREADS] for signal in signals])
+    chance = np.exp(likelihood - likelihood.max())
+    smooth = sum(kernel * (row @ SPREADS**2) for kernel, row in zip(kernels, chance / chance.sum(), strict=True))
+    return _Setting(smooth + 100.0, smooth, variance)
+
+
+def _likelihood(covariance: Doubles, rows: Doubles) -> float:
+    """Log likelihood of rows with a mean each and this covariance, the mean integrated out."""
+    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) / len(covariance) * np.eye(len(covariance)))
+    one, white = np.linalg.solve(root, np.ones(len(covariance))), np.linalg.solve(root, rows.T)
+    rest = white - np.outer(one, one @ white / (one @ one))
+    return float(-0.5 * (rest**2).sum() - len(rows) * (np.log(np.diag(root)).sum() + 0.5 * math.log(one @ one)))
+
+
+def _variance(positives: Ints, users: Doubles, found: Doubles, seen: npt.NDArray[np.bool_]) -> Doubles:
+    """v_0 + v_1 / n, fitted to what strata of some users show."""
+    many = seen & (users > 10)
+    if not many.any():
+        return np.ones(positives.size)
+    inverse = 1 / np.maximum(positives, 1)
+    root = np.sqrt(users[many])
+    columns = np.stack([np.ones(int(many.sum())), inverse[many]], axis=1) * root[:, None]
+    v0, v1 = np.linalg.lstsq(columns, found[many] * root, rcond=None)[0]
+    typical = float(users[many] @ found[many] / users[many].sum())
+    return np.maximum(v0 + v1 * inverse, max(0.05 * typical, 1e-9))
+
+
+def _shares(cells: Cells, users: Doubles) -> Doubles:
+    """The share of users in each (e, N)."""
+    return np.bincount(cells.group, users, minlength=cells.has_positive.shape[2]) / users.sum()
+
+
+def _values(cells: Cells, strata: Strata, users: Doubles, sums: Doubles, law: Doubles, setting: _Setting) -> tuple[Doubles, float]:
+    """The estimate of each model with the best weights for these users, and the relative bias that is left."""
+    share, density = _shares(cells, users), _density(law)
+    law_of_positives = np.tensordot(density, cells.has_positive, 1) @ share  # P(N+), N+ > 0
+    some = law_of_positives.sum()
+    seen = (strata.positives > 0) & (users > 0)
+    joint = np.tensordot(density, cells.joint[:, :, seen], 1) * share[cells.group[seen]] / some
+    weight = law_of_positives / some
+    noise = joint.sum(axis=0) * some * setting.variance[seen] / (users.sum() * some**2)
+    square = joint.T @ setting.covariance @ joint + np.diag(noise + 1e-15)
+    g = np.linalg.solve(square, joint.T @ setting.covariance @ weight)
+    moved = joint @ g
+    left = moved / moved.sum() - weight
+    bias = math.sqrt(max(float(left @ setting.smooth @ left), 0.0))
+    return (sums[:, seen] @ g) / (users[seen] @ g), bias

@@ -1,0 +1,93 @@
+"""Poisson bootstrap over buckets of users: the ratio of each model, with every bucket counted a random number of times.
+
+    R*_mr = sum_g w_rg A_mg / sum_g w_rg B_mg,    w_rg ~ Poisson(1), a hash of (seed, r, g) alone
+    standard error = sd_r R*_mr,    interval = percentiles of R*_mr
+    chance best = share of replicates in which the model has the largest R*, shared equally among those that tie
+
+The weights are the same for every model, estimator, run and machine, so R*_ir - R*_jr is a replicate of the paired difference.
+Hash: mix(mix(mix(seed) + r) + g), mix of splitmix64 [Steele, Lea, Flood 2014]; its 64 bits are compared with 2^64 P(w <= k), in integers.
+
+Undefined is NaN: a model without value (paired.py) in all replicates, others where w B sums to 0. A model with an undefined replicate has no
+standard error, interval or chance: hardly any bucket carries it, and the replicates that remain would look too certain.
+"""
+
+from itertools import accumulate
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.kernels.arrays import Floats, Ints
+from eval_engine.statistics.paired import bucket_sums
+
+Keys = npt.NDArray[np.uint64]
+
+WEIGHTS_AT_ONCE = 1 << 20
+INVERSE_E = 6786177901268885274  # 2^64 / e, whole; P(w = k) = 1 / (e k!)
+AT_MOST = np.array(list(accumulate(INVERSE_E // factorial(k) for k in range(20))), np.uint64)  # 2^64 P(w <= k)
+
+
+def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
+    """Ratios of shape (n_models, replicates), of numerators and denominators of shape (n_models, n_buckets)."""
+    a, b = bucket_sums(a, b)
+    if replicates < 1:
+        raise ValueError(f"one replicate or more is expected, found {replicates}")
+    undefined = np.isnan(a.sum(axis=1))
+    n_buckets = a.shape[1]
+    # identical models once: a product of matrices may round equal rows differently, and they would not tie
+    sums = np.hstack([np.where(undefined[:, None], 0.0, a), b]).astype(np.float64)
+    distinct, which = np.unique(sums, axis=0, return_inverse=True)
+    ratios = np.full((len(distinct), replicates), np.nan)
+    at_once = max(1, WEIGHTS_AT_ONCE // max(1, n_buckets))
+    for start in range(0, replicates, at_once):
+        some = slice(start, min(start + at_once, replicates))
+        weights = poisson_weights(seed, np.arange(some.start, some.stop), n_buckets).T  # (n_buckets, some)
+        above, below = distinct[:, :n_buckets] @ weights, distinct[:, n_buckets:] @ weights
+        np.divide(above, below, out=ratios[:, some], where=below > 0)
+    ratios = ratios[which.reshape(-1)]
+    ratios[undefined] = np.nan
+    return ratios
+
+
+def interval(ratios: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Lower and upper percentile over the last axis."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
+    low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2], axis=-1)
+    return low, high
+
+
+def standard_error(ratios: Floats) -> Floats:
+    """Standard deviation over the last axis; NaN of one replicate."""
+    if ratios.shape[-1] < 2:
+        return np.full(ratios.shape[:-1], np.nan)
+    return np.asarray(ratios.std(axis=-1, ddof=1))
+
+
+def chance_best(ratios: Floats) -> Floats:
+    """Share of replicates in which each model is the best, shape (n_models,)."""
+    defined = ~np.isnan(ratios).any(axis=1)
+    chances = np.full(len(ratios), np.nan)
+    if defined.any():
+        best = ratios[defined] == ratios[defined].max(axis=0)
+        chances[defined] = (best / best.sum(axis=0)).mean(axis=1)
+    return chances
+
+
+def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:
+    """How often each bucket counts in these replicates, shape (replicates, n_buckets)."""
+    buckets: Keys = np.arange(n_buckets, dtype=np.uint64)
+    rows = _mix(_mix(np.array([seed % 2**64], np.uint64)) + replicates.astype(np.uint64))
+    keys = _mix(rows[:, None] + buckets)
+    return np.searchsorted(AT_MOST, keys, side="right").astype(np.float64)
+
+
+def _mix(keys: Keys) -> Keys:
+    """Well-spread bits, one to one."""
+    x = keys + np.uint64(0x9E3779B97F4A7C15)  # a fresh array: the rest may be in place
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x

@@ -1,0 +1,34 @@
+"""Wins, ties and losses: on how many users one model does better than another, user by user.
+
+A user counts where both models have a value; values are compared as they are: equal is a tie.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.compiled import compiled
+
+Singles = npt.NDArray[np.float32]
+
+
+def wins(users: list[Ints], values: list[Singles], n_values: int) -> npt.NDArray[np.int64]:
+    """How many users each model wins against each other one, int64 (n_models, n_models, n_values); users: the key of each row of a model's values."""
+    keys = np.unique(np.concatenate([np.asarray(keys, np.int64) for keys in users])) if users else np.empty(0, np.int64)
+    table = np.full((len(users), keys.size, n_values), np.nan, np.float32)
+    for model, (own, rows) in enumerate(zip(users, values, strict=True)):
+        table[model, np.searchsorted(keys, own)] = rows
+    found = np.zeros((len(users), len(users), n_values), np.int64)
+    _wins(table, found)
+    return found
+
+
+@compiled
+def _wins(table, found):  # type: ignore[no-untyped-def]
+    n_models, n_users, n_values = table.shape
+    for i in range(n_models):
+        for j in range(n_models):
+            if i != j:
+                for u in range(n_users):
+                    for n in range(n_values):
+                        found[i, j, n] += table[i, u, n] > table[j, u, n]

@@ -1,0 +1,43 @@
+"""p-values adjusted for how many there are: one family, in which p_(1) <= .. <= p_(n).
+
+    Holm                 p~_(k) = max_{l <= k} min(1, (n - l + 1) p_(l))     the chance of one false find or more   [Holm 1979]
+    Benjamini-Hochberg   p~_(k) = min_{l >= k} min(1, n p_(l) / l)           the share of finds that are false      [Benjamini, Hochberg 1995]
+
+Holm holds whatever the dependence; Benjamini-Hochberg if the tests are independent or positively dependent. A NaN stays NaN, and is not counted in n.
+"""
+
+import numpy as np
+
+from eval_engine.kernels.arrays import Bools, Floats
+
+
+def holm(p: Floats) -> Floats:
+    """Adjusted p-values that hold the family-wise error rate."""
+    p, known = _family(p)
+    some = p[known]
+    order = np.argsort(some, kind="stable")
+    steps = np.maximum.accumulate(some[order] * np.arange(some.size, 0, -1))
+    some[order] = np.minimum(steps, 1.0)
+    p[known] = some
+    return p
+
+
+def benjamini_hochberg(p: Floats) -> Floats:
+    """Adjusted p-values that hold the false discovery rate."""
+    p, known = _family(p)
+    some = p[known]
+    order = np.argsort(-some, kind="stable")
+    steps = np.minimum.accumulate(some[order] * some.size / np.arange(some.size, 0, -1))  # scipy.stats has it, and takes a worker a second to import
+    some[order] = np.minimum(steps, 1.0)
+    p[known] = some
+    return p
+
+
+def _family(p: Floats) -> tuple[Floats, Bools]:
+    """A copy of the p-values, and which are known."""
+    p = np.array(p, np.float64)
+    if p.ndim != 1:
+        raise ValueError(f"a list of p-values is expected, found shape {p.shape}")
+    for n in np.flatnonzero((p < 0) | (p > 1))[:1]:
+        raise ValueError(f"p-value {n} is {p[n]}: it must be between 0 and 1, or NaN")
+    return p, ~np.isnan(p)

@@ -1,0 +1,77 @@
+"""Sums by bucket: what loops of exact fractions give, whatever the order and the cuts; the bucket is Spark's own hash."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eval_engine.statistics.bucket_sums import N_BUCKETS, SUMS, Sums, bucket_of, carried, summed
+from eval_engine.statistics.ratio import SCALE
+
+NUMBERS = st.floats(-1e4, 1e4, allow_nan=False) | st.just(float("nan")) | st.sampled_from([0.0, 1.0, 1e-13, -0.5, 1 / 3])
+
+
+def rounded(x: float) -> int:
+    floor = np.floor(x)
+    return int(floor) * SCALE + int(np.rint((x - floor) * 1e12))
+
+
+def numbers(sums: Sums) -> list[list[int]]:
+    return [[int(w) * SCALE + int(p) for w, p in zip(*row, strict=True)] for row in zip(sums.whole, sums.part, strict=True)]
+
+
+@given(st.lists(st.tuples(NUMBERS, st.sampled_from([0.0, 1.0, 2.5, 1e3]), st.integers(0, 2)), max_size=30))
+@settings(deadline=None)
+def test_sums_are_what_loops_give(users):
+    a, b = np.array([u[0] for u in users], np.float64), np.array([u[1] for u in users], np.float64)
+    row = np.array([u[2] for u in users], np.int64)
+    found = summed((a, b), a - 1, a + 1, row, 3)
+    expected = [[0] * len(SUMS) for _ in range(3)]
+    counts = [[0, 0, 0] for _ in range(3)]
+    for x, y, r in users:
+        if y == 0:
+            counts[r][1] += 1
+            continue
+        counts[r][0] += 1
+        if np.isnan(x):
+            counts[r][2] += 1
+            continue
+        for n, value in enumerate((x, y, x * x, x * y, y * y, x - 1, x + 1)):
+            expected[r][n] += rounded(value)
+    assert found.counts.tolist() == counts
+    assert numbers(found) == expected
+    assert ((found.part >= 0) & (found.part < SCALE)).all()
+
+
+def test_order_and_cuts_do_not_matter():
+    rng = np.random.default_rng(0)
+    a, b, row = rng.normal(0, 1e3, 5000), np.ones(5000), rng.integers(0, 7, 5000)
+    whole = summed((a, b), a, a, row, 7)
+    order = rng.permutation(5000)
+    shuffled = summed((a[order], b[order]), a[order], a[order], row[order], 7)
+    parts = [summed((a[s], b[s]), a[s], a[s], row[s], 7) for s in (slice(0, 1), slice(1, 3000), slice(3000, None))]
+    added = carried(Sums(*(np.sum(columns, axis=0) for columns in zip(*parts, strict=True))))
+    for other in (shuffled, added):
+        assert numbers(other) == numbers(whole)
+        assert (other.counts == whole.counts).all()
+    exact = sum(Fraction(rounded(x), SCALE) for x in a[row == 0])
+    assert Fraction(numbers(whole)[0][0], SCALE) == exact
+
+
+@pytest.mark.parametrize(("a", "b"), [([np.inf], [1.0]), ([1.0], [np.nan]), ([1.0], [-1.0]), ([1.0], [np.inf])])
+def test_terms_that_cannot_be_meant(a, b):
+    with pytest.raises(ValueError, match="user 0 has numerator"):
+        summed((np.array(a), np.array(b)), np.array(a), np.array(a), np.zeros(1, np.int64), 1)
+
+
+def test_terms_too_large_to_be_exact():
+    with pytest.raises(ValueError, match="cannot be summed exactly"):
+        summed((np.array([1e12]), np.ones(1)), np.ones(1), np.ones(1), np.zeros(1, np.int64), 1)
+
+
+def test_buckets_are_those_of_sql():
+    hashes = np.array([-1, 0, 255, 256, -(2**63), 2**63 - 1])
+    assert bucket_of(hashes).tolist() == [255, 0, 255, 0, 0, 255]  # pmod: never negative
+    assert N_BUCKETS == 256
