@@ -84,14 +84,16 @@ def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
     return (flat_files(path) if kind == "parquet" else None) or tuple(df.inputFiles())
 
 
-def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:
-    """The wanted columns (name: id, value, text or position) under our names, each in its one type."""
+def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str], optional: tuple[str, ...] = ()) -> DataFrame:
+    """The wanted columns (name: id, value, text or position) under our names, each in its one type; an optional one may be missing, unless it is mapped."""
     unknown = sorted(set(names) - set(wanted))
     if unknown:
         raise DataError(f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}.")
     chosen = []
     for name, meaning in wanted.items():
         theirs = names.get(name, name)
+        if name in optional and name not in names and name not in df.columns:
+            continue
         if theirs not in df.columns:
             raise DataError(
                 f"{table}: column {theirs!r} is missing; found {', '.join(df.columns)}. "
@@ -123,13 +125,15 @@ def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
     )
 
 
-def read_input(spark: SparkSession, table: str, path: str, kind: str | None, names: dict[str, str], wanted: dict[str, str]) -> DataFrame:
+def read_input(
+    spark: SparkSession, table: str, path: str, kind: str | None, names: dict[str, str], wanted: dict[str, str], optional: tuple[str, ...] = ()
+) -> DataFrame:
     """An input in our shape. The columns of a CSV file are text, so those that mean numbers are parsed, strictly."""
     kind = kind or input_format(path)
     df = read_table(spark, table, path, kind)
     if kind == "csv":
         df = _parse_csv(df, table, wanted, names)
-    return pick(df, table, wanted, names)
+    return pick(df, table, wanted, names, optional)
 
 
 def empty(table: str, path: str) -> DataError:

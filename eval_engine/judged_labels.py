@@ -4,7 +4,7 @@
     truth      the complete labels, where there are any             (frame unseen: the user's logged pairs)
 
 A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32) and values (float64) are packed
-(packed.py).
+(packed.py). Where random exposures come with their probability, a third list of `random`, probabilities (float64), stands beside them; else there is none.
 """
 
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ SOURCES = ("random", "truth")  # label tables whose pairs are ranked; the third,
 NUMBER = {"random": RANDOM, "truth": TRUTH, "logged": LOGGED}
 TABLE = {"random": "exposures", "truth": "truth", "logged": "feedback"}
 OUTSIDE_FRAME = "outside_frame"
+PROBABILITY = "exposure_probability"  # the optional column of exposures
 
 REMEDY = {
     "null_key": "user_id and item_id must be there. Fix the job that makes the table",
@@ -30,6 +31,7 @@ REMEDY = {
     "nan_value": "NaN is not a value: it is neither positive nor negative. Fix the job that makes the table",
     "outside_catalogue": "only items of the catalogue have scores. Add the item to the catalogue, or take the row out",
     "duplicate_key": "a pair is labelled once. Keep the one row you mean",
+    "bad_probability": "a pair that was exposed has a probability above 0 and at most 1. Fix the job that makes the table",
     "exposed_but_seen": "with frame: unseen, exposures are drawn from items without logged feedback of the user. Use frame: all_items if they were drawn from all",
 }
 
@@ -42,13 +44,14 @@ class Gathered(NamedTuple):
     position: npt.NDArray[np.int32]  # -1: not in the catalogue
     item_id: pa.Array
     value: pa.Array
+    probability: pa.Array | None = None  # of exposures; NULL of other pairs. None: the exposures come without
 
 
 class Judged(NamedTuple):
     """What is known of some users, and the pairs that cannot be used."""
 
-    labels: pa.RecordBatch  # user_id, random, truth (positions, values), excluded: a row per user
-    broken: pa.RecordBatch  # user_id, source, rule, item_id, value: a row per pair that breaks a rule
+    labels: pa.RecordBatch  # user_id, random (positions, values and, if known, probabilities), truth (positions, values), excluded: a row per user
+    broken: pa.RecordBatch  # user_id, source, rule, item_id, value and, if known, exposure_probability: a row per pair that breaks a rule
 
 
 class Told(NamedTuple):
@@ -69,6 +72,7 @@ def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
         value.to_numpy(zero_copy_only=False),
         _nulls(gathered.item_id) | _nulls(user_id)[user],
         _nulls(gathered.value),
+        None if gathered.probability is None else gathered.probability.fill_null(np.nan).to_numpy(zero_copy_only=False),
     )
     rule, order = ruled(pairs, unseen)
 
@@ -82,8 +86,13 @@ def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
     columns = {"user_id": user_id}
     for source in SOURCES:
         kept, starts = by_user((rule == 0) & (pairs.source == NUMBER[source]))
-        lists = [pack(pairs.position[kept].astype(np.int32, copy=False), starts), pack(pairs.value[kept].astype(np.float64, copy=False), starts)]
-        columns[source] = pa.StructArray.from_arrays(lists, ["positions", "values"])
+        lists = {
+            "positions": pack(pairs.position[kept].astype(np.int32, copy=False), starts),
+            "values": pack(pairs.value[kept].astype(np.float64, copy=False), starts),
+        }
+        if source == "random" and pairs.probability is not None:
+            lists["probabilities"] = pack(pairs.probability[kept].astype(np.float64, copy=False), starts)
+        columns[source] = pa.StructArray.from_arrays(list(lists.values()), list(lists))
     kept, starts = by_user(_seen_first(pairs, user, order) if unseen else np.zeros(user.size, np.bool_))
     columns["excluded"] = pack(pairs.position[kept].astype(np.int32, copy=False), starts)
     bad, _ = by_user(rule > 0)
@@ -94,6 +103,8 @@ def judge(user_id: pa.Array, gathered: Gathered, unseen: bool) -> Judged:
         "item_id": gathered.item_id.take(pa.array(bad)),
         "value": gathered.value.take(pa.array(bad)),
     }
+    if gathered.probability is not None:
+        broken[PROBABILITY] = gathered.probability.take(pa.array(bad))
     return Judged(pa.RecordBatch.from_pydict(columns), pa.RecordBatch.from_pydict(broken))
 
 
@@ -115,7 +126,8 @@ def told(broken: pa.RecordBatch) -> dict[tuple[str, str], Told]:
         ids = [pc.fill_null(rows.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
         text = pc.binary_join_element_wise("user_id=", ids[0], ", item_id=", ids[1], "")
         first = pc.index(text, pc.min(text)).as_py()
-        found[key["source"], key["rule"]] = Told(rows.num_rows, f"{text[first].as_py()}, value={_shown(rows.column('value')[first].as_py())}")
+        named = PROBABILITY if key["rule"] == "bad_probability" else "value"
+        found[key["source"], key["rule"]] = Told(rows.num_rows, f"{text[first].as_py()}, {named}={_shown(rows.column(named)[first].as_py())}")
     return found
 
 

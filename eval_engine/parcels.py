@@ -60,10 +60,13 @@ def opened(parcels: Iterable[pa.BinaryScalar]) -> pa.RecordBatch:
 
 
 def held(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, of some HELD_BYTES each."""
+    """The same rows in fewer batches, of some HELD_BYTES each; rows of other columns begin a batch of their own."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if waiting and batch.num_rows and batch.schema.names != waiting[0].schema.names:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
         if batch.num_rows:
             waiting.append(batch)
             size += batch.nbytes

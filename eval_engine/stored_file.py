@@ -36,7 +36,7 @@ def open_file(uri: str) -> Any:
 
 
 def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int | None, batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row, or all from first_row on; text comes as dictionaries.
+    """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row, or all from first_row on; text comes as dictionaries. A column that the file lacks is left out.
 
     A local file is read by the megabyte, as it is decoded: memory for whole column chunks, which Arrow takes otherwise, costs more to get than to fill. From
     elsewhere a row group comes in few large reads.
@@ -45,7 +45,8 @@ def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int |
     local = isinstance(system, fs.LocalFileSystem)
     with system.open_input_file(path) as handle:
         schema = pq.read_schema(handle)
-        text = [name for name in columns if pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)]
+        kinds = {name: schema.field(name).type for name in columns if name in schema.names}
+        text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
         parquet = pq.ParquetFile(handle, read_dictionary=text, pre_buffer=not local, buffer_size=READ_BYTES if local else 0)
         starts = [0]
         for group in range(parquet.num_row_groups):

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError, DataError
 
-NUMBERS = {"value": pa.float64(), "position": pa.int64()}
+NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
 
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
@@ -27,9 +27,10 @@ def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
     return table
 
 
-def read_rows(source: Input, names: tuple[str, ...]) -> pa.Table:
-    """The named columns of a table, cast; NULL and NaN stay."""
+def read_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
+    """The named columns of a table, cast; NULL and NaN stay. Optional ones come too if they are there, and must be if they are mapped."""
     dataset = _open(source)
+    names += tuple(name for name in optional if name in source.columns or name in dataset.schema.names)
     theirs = {name: source.columns.get(name, name) for name in names}
     if missing := [column for column in theirs.values() if column not in dataset.schema.names]:
         raise DataError(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.config import Inputs
-from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, TABLE, Gathered, Judged, judge, refuse, told
+from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, PROBABILITY, SOURCES, TABLE, Gathered, Judged, judge, refuse, told
 from eval_engine.packed import unpack
 from eval_engine.ranking.ranks_batch import Users, users_of_plan
 from models.inputs import read_rows
@@ -28,7 +28,7 @@ PAIRS_AT_ONCE = 1 << 20  # pairs judged together: what is told of each takes a h
 class LabelLists(NamedTuple):
     """One row of labels per user, in the order of the users that are ranked."""
 
-    rows: pa.RecordBatch  # user_id, random, truth (positions, values), excluded; packed
+    rows: pa.RecordBatch  # user_id, random, truth, excluded: Judged.labels (eval_engine/judged_labels.py)
     item_ids: pa.Array  # by position
 
     def users(self, model: str, start: int, stop: int) -> Users:
@@ -39,7 +39,7 @@ class LabelLists(NamedTuple):
     def digest(self) -> str:
         """A hash of every list; users and items are told by their place."""
         sha = hashlib.sha256(f"{self.rows.num_rows} {len(self.item_ids)}".encode())
-        columns = [self.rows.column(source).field(name) for source in SOURCES for name in ("positions", "values")]
+        columns = [column for source in SOURCES for column in self.rows.column(source).flatten()]
         for column in (*columns, self.rows.column("excluded")):
             for array in unpack(column, np.uint8):
                 sha.update(np.ascontiguousarray(array).data)
@@ -58,19 +58,19 @@ def read_label_lists(inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array, fra
 
 
 def _pairs(inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array) -> pa.Table:
-    """source, user_id, position, item_id, value of all label tables, one after the other."""
+    """source, user_id, position, item_id, value and, if exposures have it, exposure_probability of all label tables, one after the other."""
     tables = []
     for source, number in NUMBER.items():
         where = getattr(inputs, TABLE[source])
         if where is None:
             continue
-        table = read_rows(where, ("user_id", "item_id", "value"))
+        table = read_rows(where, ("user_id", "item_id", "value"), (PROBABILITY,) if source == "random" else ())
         same_type(where.path, "user_id", table.column("user_id").type, "the users of the model", user_ids.type)
         same_type(where.path, "item_id", table.column("item_id").type, inputs.catalogue.path, item_ids.type)
         position = pc.index_in(table.column("item_id"), value_set=item_ids)
         source_column = pa.array(np.full(table.num_rows, number, np.int8))
         tables.append(table.append_column("position", position).append_column("source", source_column))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables, promote_options="default")  # a column that a table lacks is NULL there
 
 
 def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[Judged]:
@@ -89,6 +89,7 @@ def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[Judge
             position.fill_null(-1).to_numpy(),
             _whole(some.column("item_id")),
             _whole(some.column("value")),
+            _whole(some.column(PROBABILITY)) if PROBABILITY in some.column_names else None,
         )
         yield judge(user_ids.slice(start, stop - start), gathered, unseen)
         start = stop

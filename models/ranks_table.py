@@ -5,7 +5,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from eval_engine.delta_commit import delta_uri
-from eval_engine.delta_table import arrow_schema, create_table, partitions_of, schema_of
+from eval_engine.delta_table import create_table, fields_of, partitions_of, schema_of
 from eval_engine.errors import DataError, LakeError
 from eval_engine.tables import RANKS
 
@@ -13,7 +13,6 @@ from eval_engine.tables import RANKS
 def make_ranks_table(uri: str, id_type: pa.DataType) -> None:
     """The table, if it is not there yet; an error if one is there that these rows do not fit."""
     ids = "BIGINT" if pa.types.is_integer(id_type) else "STRING"
-    schema = arrow_schema(RANKS, ids)
     try:
         if not DeltaTable.is_deltatable(delta_uri(uri)):
             create_table(uri, RANKS, ids)
@@ -22,9 +21,9 @@ def make_ranks_table(uri: str, id_type: pa.DataType) -> None:
         raise LakeError(
             f"The lake's table {uri} cannot be made or read: {str(error).splitlines()[0]} Give a writable `lake` in the config."
         ) from None
-    if set(have.names) != set(schema.names):
+    if set(fields_of(have)) != set(RANKS.fields):
         raise LakeError(
-            f"{uri} has the columns {', '.join(sorted(have.names))}, not {', '.join(sorted(schema.names))}: another version made it. Give another `lake`."
+            f"{uri} has the columns {', '.join(sorted(fields_of(have)))}, not {', '.join(sorted(RANKS.fields))}: another version made it. Give another `lake`."
         )
     if pa.types.is_integer(have.field("user_id").type) != pa.types.is_integer(id_type):
         raise DataError(

@@ -6,6 +6,7 @@ A cell holds the labelled pairs of its users and the entries that tell where the
     parts     users whose rows lie apart, and in which tasks (ranking/spread.py)
     labels    the labels by user, where they are needed once more: of users whose rows lie apart, or of all
     broken    label pairs that break a rule, for quarantine
+    items     how often each item was exposed, and expected to be (ranking/exposure_counts.py)
 
 all in parcels, and the facts that the driver needs (ranking/facts.py). A cell is worked off at once: there are as many cells as it takes for each to fit
 into a worker.
@@ -19,10 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, SOURCES, Gathered, Judged, Told, judge, told
+from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, PROBABILITY, SOURCES, Gathered, Judged, Told, judge, told
+from eval_engine.kernels.label_rules import LOGGED
+from eval_engine.kernels.ragged import users_of
+from eval_engine.packed import unpack
 from eval_engine.parcels import Ints, bundled, opened
+from eval_engine.positive import Positive
 from eval_engine.ranking.cells import ENTRIES, LABELS, NO_FILE, PAIRS, SCORED
 from eval_engine.ranking.coverage import left_out, uncovered
+from eval_engine.ranking.exposure_counts import Logged, block_size, counted
 from eval_engine.ranking.facts import Facts, to_json, together
 from eval_engine.ranking.long_file import Ids, item_ids
 from eval_engine.ranking.part_files import Worker
@@ -43,6 +49,7 @@ class Assembly(NamedTuple):
     unseen: bool  # logged pairs are no candidates
     all_labels: bool  # tell the labels of every user
     id_type: str  # BIGINT, STRING
+    positive: Positive | None = None  # of exposures; None: they are not counted
 
 
 class Lists(NamedTuple):
@@ -67,7 +74,7 @@ def assemble(assembly: Assembly) -> Worker:
         settle()
         items = item_ids(assembly.ranking.catalogue)
         facts = []
-        for pairs, entries in _cells(batches, assembly.id_type):
+        for pairs, entries in _cells(batches, assembly):
             found, parcels = _assembled(pairs, entries, items, assembly)
             facts.append(found)
             yield from parcels
@@ -77,17 +84,20 @@ def assemble(assembly: Assembly) -> Worker:
     return run
 
 
-def _cells(batches: Iterator[pa.RecordBatch], id_type: str) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+def _cells(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """The labelled pairs and the entries of each cell."""
-    ids = pa.int64() if id_type == "BIGINT" else pa.string()
+    ids = pa.int64() if assembly.id_type == "BIGINT" else pa.string()
+    probabilities = assembly.ranking.probabilities
+    pairs = PAIRS | {PROBABILITY: pa.float64()} if probabilities else PAIRS
+    openers = {LABELS: _opened_pairs if probabilities else opened, SCORED: opened}
     empty = {
         kind: pa.RecordBatch.from_pylist([], pa.schema([(name, of or ids) for name, of in columns.items()]))
-        for kind, columns in ((LABELS, PAIRS), (SCORED, ENTRIES))
+        for kind, columns in ((LABELS, pairs), (SCORED, ENTRIES))
     }
     waiting: dict[str, list[Any]] = {LABELS: [], SCORED: []}
 
     def whole() -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        return tuple(opened(waiting[kind]) if waiting[kind] else empty[kind] for kind in (LABELS, SCORED))
+        return tuple(openers[kind](waiting[kind]) if waiting[kind] else empty[kind] for kind in (LABELS, SCORED))
 
     now = None
     for batch in batches:
@@ -101,12 +111,21 @@ def _cells(batches: Iterator[pa.RecordBatch], id_type: str) -> Iterator[tuple[pa
         yield whole()
 
 
+def _opened_pairs(parcels: list[Any]) -> pa.RecordBatch:
+    """The pairs of some parcels; those of tables without probabilities came without the column, and have NULL."""
+    found = [opened([parcel]) for parcel in parcels]
+    return pa.concat_batches(
+        [rows if PROBABILITY in rows.schema.names else rows.append_column(PROBABILITY, pa.nulls(rows.num_rows, pa.float64())) for rows in found]
+    )
+
+
 def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly) -> tuple[Facts, list[pa.RecordBatch]]:
     """What is told of a cell."""
     coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
     of_pair, of_entry = codes[: pairs.num_rows], codes[pairs.num_rows :]
-    judged = judge(*_gathered(pairs, of_pair, users, items), assembly.unseen)
+    with_nobody, gathered = _gathered(pairs, of_pair, users, items)
+    judged = judge(with_nobody, gathered, assembly.unseen)
     labels = judged.labels.slice(0, len(users))  # without those that have no user
     lists = _lists(of_entry, _numbers(entries.column("model"), assembly.models), entries, assembly.files)
     n_bytes = [pc.binary_length(labels.column(source).field("positions")).to_numpy(zero_copy_only=False) for source in SOURCES]
@@ -114,6 +133,13 @@ def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assem
     rules = uncovered(lists.user, lists.model, labelled, assembly.models)
     facts = _facts(pairs, judged, lists, rules.told(users, bool((of_entry < 0).any())), assembly)
     parcels = []
+    if assembly.positive is not None:
+        logged = _logged(labels, gathered, assembly)
+        exposed, rows = counted(labels, logged, rules.missing >= 0, assembly.positive, assembly.ranking.n_items, assembly.unseen)
+        facts = facts._replace(exposed=exposed)
+        if not assembly.ranking.probabilities:  # else nobody claims that items were drawn uniformly
+            block = rows.column("position").to_numpy() // block_size(assembly.ranking.n_items)
+            parcels.append(_bundled("items", rows, *_nowhere(rows.num_rows)[1:], block))
     kept = (lists.file != NO_FILE) & (lists.user >= 0)
     if assembly.ranking.on_bad_rows == "quarantine":
         kept &= ~left_out(rules)[lists.user]
@@ -141,9 +167,21 @@ def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) ->
     item = pairs.column("item_id")
     positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
     at = pa.array(order)
-    return users, Gathered(
-        offsets, pairs.column("source").to_numpy()[order], positions[order].astype(np.int32), item.take(at), pairs.column("value").take(at)
-    )
+    probability = pairs.column(PROBABILITY).take(at) if PROBABILITY in pairs.schema.names else None
+    source, value = pairs.column("source").to_numpy()[order], pairs.column("value").take(at)
+    return users, Gathered(offsets, source, positions[order].astype(np.int32), item.take(at), value, probability)
+
+
+def _logged(labels: pa.RecordBatch, gathered: Gathered, assembly: Assembly) -> Logged:
+    """The logged pairs of users with exposures, each once; with frame unseen, of all users."""
+    if assembly.unseen:
+        offsets, position = unpack(labels.column("excluded"), np.int32)
+        return Logged(users_of(offsets), position)
+    n_items, shown = assembly.ranking.n_items, np.zeros(len(gathered.offsets), np.bool_)
+    shown[: labels.num_rows] = pc.binary_length(labels.column("random").field("positions")).to_numpy(zero_copy_only=False) > 0
+    user = users_of(gathered.offsets)
+    mine = (gathered.source == LOGGED) & (gathered.position >= 0) & shown[user] & ~gathered.item_id.is_null().to_numpy(zero_copy_only=False)
+    return Logged(*np.divmod(np.unique(user[mine] * n_items + gathered.position[mine]), n_items))
 
 
 def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Lists:
@@ -177,6 +215,7 @@ def _facts(pairs: pa.RecordBatch, judged: Judged, lists: Lists, rules: dict[str,
         int((~lists.gathered).sum()),
         told(judged.broken),
         rules,
+        {},
     )
 
 

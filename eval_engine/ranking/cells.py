@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import NUMBER, TABLE
+from eval_engine.judged_labels import NUMBER, PROBABILITY, TABLE
 from eval_engine.kernels.cells import cells_of_numbers, cells_of_text
 from eval_engine.parcels import Ints, bundled, held
 from eval_engine.ranking.dense_file import unreadable
@@ -43,7 +43,7 @@ class PairSplit(NamedTuple):
 
     source: str  # random, truth, logged
     file: str
-    columns: dict[str, str]  # what user_id, item_id and value are called there
+    columns: dict[str, str]  # what user_id, item_id, value and, if the table has it, exposure_probability are called there
     first_row: int
     end_row: int
     reader: int
@@ -64,13 +64,18 @@ def read_splits(files: Files, splits: Sequence[Split], pairs: Sequence[PairSplit
 
 
 def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
-    names = [split.columns[name] for name in ("user_id", "item_id", "value")]
+    names, probability = [split.columns[name] for name in ("user_id", "item_id", "value")], split.columns.get(PROBABILITY)
+    wanted = names if probability is None else [*names, probability]
     try:
-        for start, batch in parquet_batches(split.file, names, split.first_row, split.end_row, BATCH_ROWS):
+        for start, batch in parquet_batches(split.file, wanted, split.first_row, split.end_row, BATCH_ROWS):
             first, last = max(start, split.first_row), min(start + batch.num_rows, split.end_row)
             user, item, value = (batch.column(name).slice(first - start, max(0, last - first)) for name in names)
             source = pa.array(np.full(len(user), NUMBER[split.source], np.int8))
             columns = {"source": source, "user_id": plain_ids(user), "item_id": plain_ids(item), "value": value.cast(pa.float64())}
+            if probability in batch.schema.names:
+                columns[PROBABILITY] = batch.column(probability).slice(first - start, len(user)).cast(pa.float64())
+            elif probability is not None:  # a file from before the table had the column: NULL, as Spark reads it
+                columns[PROBABILITY] = pa.nulls(len(user), pa.float64())
             yield pa.RecordBatch.from_pydict(columns)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(split.file, error, TABLE[split.source]) from None
@@ -99,7 +104,7 @@ def pair_splits(tables: Mapping[str, tuple[Sequence[str], dict[str, str]]], n_re
 
 
 def scanned_pairs(n_cells: int) -> Worker:
-    """In: source (a NUMBER), user_id, item_id, value. Out: PARCELS of them."""
+    """In: source (a NUMBER), user_id, item_id, value and, if the table has it, exposure_probability. Out: PARCELS of them."""
 
     def run(scanned: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()

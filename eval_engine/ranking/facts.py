@@ -18,6 +18,7 @@ class Facts(NamedTuple):
     apart: int  # users, of all models, whose rows lie apart
     broken: dict[tuple[str, str], Told]  # rules of labels, by source and rule
     uncovered: dict[str, Told]  # rules of users with scores and labels
+    exposed: dict[str, int]  # counts and sums over users with random exposures (ranking/exposure_counts.py)
 
 
 def to_json(facts: Facts) -> bytes:
@@ -28,9 +29,9 @@ def to_json(facts: Facts) -> bytes:
 
 def from_json(text: bytes) -> Facts:
     """What to_json wrote."""
-    label_rows, users, apart, broken, uncovered = json.loads(text)
+    label_rows, users, apart, broken, uncovered, exposed = json.loads(text)
     rules = {(source, rule): Told(n_rows, example) for source, rule, n_rows, example in broken}
-    return Facts(label_rows, users, apart, rules, {rule: Told(*told) for rule, told in uncovered.items()})
+    return Facts(label_rows, users, apart, rules, {rule: Told(*told) for rule, told in uncovered.items()}, exposed)
 
 
 def together(facts: Iterable[Facts]) -> Facts:
@@ -39,6 +40,7 @@ def together(facts: Iterable[Facts]) -> Facts:
     users: dict[str, int] = {}
     broken: dict[tuple[str, str], Told] = {}
     uncovered: dict[str, Told] = {}
+    exposed: dict[str, int] = {}
     apart = 0
     for part in facts:
         for source, n in part.label_rows.items():
@@ -49,8 +51,10 @@ def together(facts: Iterable[Facts]) -> Facts:
             broken[key] = _both(broken.get(key), told)
         for rule, told in part.uncovered.items():
             uncovered[rule] = _both(uncovered.get(rule), told)
+        for name, n in part.exposed.items():
+            exposed[name] = exposed.get(name, 0) + n
         apart += part.apart
-    return Facts(label_rows, users, apart, broken, uncovered)
+    return Facts(label_rows, users, apart, broken, uncovered, exposed)
 
 
 def _both(one: Told | None, other: Told) -> Told:

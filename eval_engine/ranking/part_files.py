@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from eval_engine.delta_commit import WrittenFile
 from eval_engine.stored_file import located
 
 GROUP_BYTES = 64 * 2**20
@@ -119,7 +120,7 @@ def _integer_lists(schema: pa.Schema) -> Iterator[str]:
                     yield f"{column.name}.{field.name}.list.element"
 
 
-def sweep(target: Target, parts: Iterable[Part]) -> None:
+def sweep(target: Target, parts: Iterable[Part | WrittenFile]) -> None:
     """Remove the files of this attempt that are not among the parts: left by tasks that failed or ran twice."""
     system, root = located(target.table)
     folder = f"{root}/run_id={target.run_id}"

@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from eval_engine.judged_labels import NUMBER
+from eval_engine.judged_labels import NUMBER, PROBABILITY
+from eval_engine.positive import Positive
 from eval_engine.ranking.assembly import ASSEMBLED, Assembly, assemble
 from eval_engine.ranking.cells import PARCELS, kept_users, pair_splits, read_splits, scanned_pairs, scanned_rows
 from eval_engine.ranking.facts import Facts, from_json, together
@@ -43,9 +44,9 @@ class Table(NamedTuple):
 class Pairs(NamedTuple):
     """A label table."""
 
-    rows: DataFrame | None  # user_id, item_id, value; None if workers read the files
+    rows: DataFrame | None  # user_id, item_id, value, maybe exposure_probability; None if workers read the files
     files: tuple[str, ...]
-    columns: dict[str, str]  # what user_id, item_id and value are called in the files
+    columns: dict[str, str]  # what user_id, item_id, value and, if exposures have it, exposure_probability are called in the files
     n_bytes: int  # of the files, more or less
 
 
@@ -59,6 +60,7 @@ class Asked(NamedTuple):
     unseen: bool  # logged pairs are no candidates
     all_labels: bool  # assembled.rows tells the labels of every user
     id_type: str
+    positive: Positive | None = None  # of exposures; None: they are not counted
 
 
 class Assembled(NamedTuple):
@@ -69,7 +71,7 @@ class Assembled(NamedTuple):
     files: Files
     splits: list[Split]
     id_type: str
-    ranking: Ranking
+    ranking: Ranking  # as asked, and whether the exposures come with their probabilities
 
 
 def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
@@ -81,7 +83,8 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
     n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
     block_rows = tuple(_block_rows(source, ranking) for _, source in files)
-    how = Assembly(ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type)
+    ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))
+    how = Assembly(ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive)
     parcels = reduce(DataFrame.unionByName, _parcels(spark, asked, files, splits, partitions, n_cells))
     rows = parcels.repartitionById(partitions, "cell").sortWithinPartitions("cell").mapInArrow(assemble(how), ASSEMBLED).persist()
     try:
@@ -103,7 +106,7 @@ def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split
     for source, label_table in asked.labels.items():
         if label_table.rows is not None:
             number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
-            found.append(label_table.rows.select(number, "user_id", "item_id", "value").mapInArrow(scanned_pairs(n_cells), PARCELS))
+            found.append(label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_cells), PARCELS))
     for table in asked.tables:
         if table.rows is not None:
             model = F.lit(table.source.model) if table.source.model else F.col("model")

@@ -37,6 +37,7 @@ class Users(NamedTuple):
     positions: dict[str, Lists]  # of the labels, by source
     values: dict[str, npt.NDArray[np.float64]]  # of the labels, by source
     excluded: Lists
+    probabilities: npt.NDArray[np.float64] | None = None  # of random exposures, beside values["random"]; None: not known
 
     def __len__(self) -> int:
         return len(self.user_id)
@@ -64,7 +65,10 @@ def users_of_plan(plan: pa.RecordBatch) -> Users:
     """The users of a batch with the columns model, user_id, random, truth and excluded (judged_labels.py)."""
     positions = {source: Lists(*unpack(plan.column(source).field("positions"), np.int32)) for source in SOURCES}
     values = {source: unpack(plan.column(source).field("values"), np.float64)[1] for source in SOURCES}
-    return Users(plan.column("model"), plan.column("user_id"), positions, values, Lists(*unpack(plan.column("excluded"), np.int32)))
+    random = plan.column("random")
+    known = random.type.get_field_index("probabilities") >= 0
+    probabilities = unpack(random.field("probabilities"), np.float64)[1] if known else None
+    return Users(plan.column("model"), plan.column("user_id"), positions, values, Lists(*unpack(plan.column("excluded"), np.int32)), probabilities)
 
 
 def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_bad_rows: str) -> pa.RecordBatch:
@@ -82,21 +86,23 @@ def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_ba
         "user_id": users.user_id,
         "candidates": pa.array((n_items - np.diff(users.excluded.offsets)).astype(np.int32), mask=bad),
         "scored": pa.array(found.scored.astype(np.int32), mask=bad),
-        **{source: _labels(users.positions[source], users.values[source], found.places[source], items, bad) for source in SOURCES},
+        **{source: _labels(users, source, found.places[source], items, bad) for source in SOURCES},
         "top": _top(found, items, bad),
         "problem": pa.array([found.problems.get(n) for n in range(len(users))], pa.string()) if found.problems else pa.nulls(len(users), pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _labels(positions: Lists, values: Floats, placed: Placed, items: pa.Array, bad: Bools) -> pa.StructArray:
-    """The labels of one source with their scores and places."""
+def _labels(users: Users, source: str, placed: Placed, items: pa.Array, bad: Bools) -> pa.StructArray:
+    """The labels of one source with their scores and places, and with their probabilities where these are known."""
+    positions, probabilities = users.positions[source], users.probabilities if source == "random" else None
     fields = {
         "items": items.take(pa.array(positions.values)),
-        "values": pa.array(values),
+        "values": pa.array(users.values[source]),
         "scores": pa.array(placed.scores.astype(np.float32, copy=False), mask=np.isnan(placed.scores)),
         "above": pa.array(placed.above.astype(np.int32, copy=False), mask=placed.above < 0),
         "tied": pa.array(placed.tied.astype(np.int32, copy=False), mask=placed.tied < 0),
+        "probabilities": None if probabilities is None else pa.array(probabilities),
     }
     return _struct(positions.offsets, fields, bad, ("scores", "above", "tied"))
 
@@ -111,12 +117,13 @@ def _top(found: Found, items: pa.Array, bad: Bools) -> pa.StructArray:
     return _struct(offsets, {"items": items.take(pa.array(positions)), "scores": pa.array(scores)}, bad)
 
 
-def _struct(offsets: Ints, fields: dict[str, pa.Array], bad: Bools, unknown: tuple[str, ...] = ()) -> pa.StructArray:
-    """Lists beside each other; NULL of a bad user. Only those named hold NULLs: Parquet writes the others a third faster."""
-    starts = pa.array(offsets, pa.int32())
-    kinds = {name: pa.list_(pa.field("element", values.type, nullable=name in unknown)) for name, values in fields.items()}
-    columns = [pa.ListArray.from_arrays(starts, values, type=kinds[name]) for name, values in fields.items()]
-    types = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
+def _struct(offsets: Ints, fields: dict[str, pa.Array | None], bad: Bools, unknown: tuple[str, ...] = ()) -> pa.StructArray:
+    """Lists beside each other; NULL of a bad user. Only those named hold NULLs: Parquet writes the others a third faster. None: no user has that list (of numbers)."""
+    starts, columns, types = pa.array(offsets, pa.int32()), [], []
+    for name, values in fields.items():
+        kind = pa.list_(pa.field("element", pa.float64() if values is None else values.type, nullable=name in unknown))
+        columns.append(pa.nulls(len(bad), kind) if values is None else pa.ListArray.from_arrays(starts, values, type=kind))
+        types.append(pa.field(name, kind, nullable=values is None))
     return pa.StructArray.from_arrays(columns, fields=types, mask=pa.array(bad) if bad.any() else None)
 
 

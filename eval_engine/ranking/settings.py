@@ -10,6 +10,7 @@ class Ranking(NamedTuple):
     top: int  # length of a top list
     catalogue: tuple[str, ...]  # files of (item_id, position)
     on_bad_rows: str  # error, quarantine
+    probabilities: bool = False  # exposures come with theirs: rank.assembled sees to it
 
 
 class Source(NamedTuple):

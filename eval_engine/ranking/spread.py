@@ -29,7 +29,7 @@ def spread_plan(assembled: DataFrame, id_type: str, files: Files, splits: Sequen
     keys = f"model STRING, user_id {id_type}, input INT"
     n_tasks = 1 + max(split.task for split in splits)
     sources = {source.number: source for _, source in files}
-    chosen = rows_of_parcels(assembled, "labels", labels_schema(id_type))
+    chosen = rows_of_parcels(assembled, "labels", labels_schema(id_type, ranking))
     parts = rows_of_parcels(assembled, "parts", f"{keys}, task INT").join(chosen, "user_id")
     found = parts.repartitionById(n_tasks, "task").mapInArrow(find_labels(ranking, files, splits), f"{keys}, scores BINARY, {numbers}")
     gathered = found.groupBy(*KEYS).agg(F.collect_list("scores").alias("scores"), *[F.sum(name).alias(name) for name in COUNTS])
@@ -46,9 +46,10 @@ def spread_plan(assembled: DataFrame, id_type: str, files: Files, splits: Sequen
     return Plan(rows, merge_parts(ranking, sources))
 
 
-def labels_schema(id_type: str) -> str:
+def labels_schema(id_type: str, ranking: Ranking) -> str:
     """The labels by user, as parcels of the kind `labels` hold them."""
-    lists = ", ".join(f"{source} STRUCT<positions: BINARY, values: BINARY>" for source in SOURCES)
+    more = {"random": ", probabilities: BINARY"} if ranking.probabilities else {}
+    lists = ", ".join(f"{source} STRUCT<positions: BINARY, values: BINARY{more.get(source, '')}>" for source in SOURCES)
     return f"user_id {id_type}, {lists}, excluded BINARY"
 
 

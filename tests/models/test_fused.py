@@ -84,6 +84,7 @@ def expected_row(run: Run, scores: npt.NDArray[np.float32], user: int, model: st
             "scores": [mine[item] for item in items],
             "above": [sum(mine[other] > mine[item] for other in candidates) for item in items],
             "tied": [sum(mine[other] == mine[item] for other in candidates if other != item) for item in items],
+            "probabilities": None,
         }
     first = sorted(candidates, key=lambda item: (-mine[item], item))[:TOP]
     row["top"] = {"items": [ITEM_IDS[item].as_py() for item in first], "scores": [mine[item] for item in first]}
@@ -110,6 +111,24 @@ def test_rows_are_those_of_a_loop_over_the_definition(run: Run, labels: LabelLis
     assert sorted(scorer.asked) == [list(range(start, min(start + 5, N_USERS))) for start in range(0, N_USERS, 5)]
     assert [batch.num_rows for batch in batches] == [5, 5, 5, 5, 3]
     assert pa.Table.from_batches(batches).to_pylist() == [expected_row(run, scorer.scores, user, "m") for user in range(N_USERS)]
+
+
+def test_probabilities_of_exposures_stand_beside_their_items(run: Run, small_blocks: None) -> None:
+    exposures = pq.read_table(run.inputs.exposures.path)
+    rng = np.random.default_rng(6)
+    known = exposures.append_column("p", pa.array(rng.integers(1, 65, exposures.num_rows) / 64)).take(pa.array(rng.permutation(exposures.num_rows)))
+    pq.write_table(known, run.inputs.exposures.path)
+    where = run.inputs.exposures.model_copy(update={"columns": {"exposure_probability": "p"}})
+    run = run._replace(inputs=run.inputs.model_copy(update={"exposures": where}))
+    labels = read_label_lists(run.inputs, USER_IDS, ITEM_IDS, run.frame, run.on_bad_rows)
+    make_ranks_table(run.table, USER_IDS.type)
+    write(run, labels, "m", "one", Given())
+    want = {(row["user_id"], row["item_id"]): row["p"] for row in known.to_pylist()}
+    rows = in_lake(run)
+    found = {(r["user_id"], item): p for r in rows for item, p in zip(r["random"]["items"], r["random"]["probabilities"], strict=True)}
+    assert found == want
+    assert [row["random"]["probabilities"] for row in rows if not row["random"]["items"]]  # of nobody exposed: an empty list, not NULL
+    assert all(row["truth"]["probabilities"] is None for row in rows)
 
 
 def test_blocks_are_bounded_in_bytes_and_few_are_held(labels: LabelLists, small_blocks: None) -> None:

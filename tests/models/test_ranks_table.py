@@ -50,6 +50,12 @@ def test_what_does_not_fit_is_an_error(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "old", pa.table({"run_id": ["a"], "user_id": [1]}))
     with pytest.raises(LakeError, match=r"old has the columns run_id, user_id, not .*another version made it"):
         make_ranks_table(str(tmp_path / "old"), pa.int64())
+    before = arrow_schema(RANKS, "BIGINT")
+    at = before.names.index("random")
+    fields = [field for field in before.field(at).type if field.name != "probabilities"]
+    DeltaTable.create(tmp_path / "before", before.set(at, pa.field("random", pa.struct(fields))))
+    with pytest.raises(LakeError, match=r"before has the columns .*not .*random\.probabilities.*another version made it"):
+        make_ranks_table(str(tmp_path / "before"), pa.int64())
     (tmp_path / "file").write_text("x")
     with pytest.raises(LakeError, match="file/ranks cannot be made or read"):
         make_ranks_table(str(tmp_path / "file" / "ranks"), pa.int64())

@@ -122,7 +122,8 @@ def test_a_partial_list_leaves_unknown_what_it_does_not_tell(small_run: Any, spa
     for (model, estimator, k), row in estimates.items():
         if model == "best" and estimator != "traditional":
             assert row[5:9] == estimates["whole", estimator, k][5:9]  # 12 scores are enough to know the first 9
-            assert row[12] == 0
+            assert row.n_unknown == 0
     lost = estimates["best", "traditional", 5]
-    assert lost[5] is None  # several of the six exposed items have no score: their order is not known
-    assert lost[12] > 0
+    assert lost.value is None  # several of the six exposed items have no score: their order is not known
+    assert lost.n_unknown > 0
+    assert "partial list" in lost.reason

@@ -39,6 +39,7 @@ def check_ranks(run: Any, rows: list[Any]) -> None:
         assert row["problem"] is None
         for source in ("random", "truth"):
             assert list(zip(*(row[source][name] for name in ("items", "values", "scores", "above", "tied")), strict=True)) == want[source]
+            assert row[source]["probabilities"] is None
         assert list(zip(row["top"]["items"], row["top"]["scores"], strict=True)) == want["top"]
 
 
