@@ -3,14 +3,16 @@
     0.0323   0.0311 to 0.0335   ▲2   ▽1   –
 
 ▲2: the scheme puts the model above 2 models that the reference places higher; ▼1: below 1 that it places lower. A hollow mark (△, ▽) says
-that all of it is within the intervals, so that the difference does not hang on a colour.
+that all of it may be noise, so that the difference does not hang on a colour.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 
+from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow, defined
 from eval_engine.report.orders import Agreement, in_clear_flip, misplaced
-from eval_engine.report.panel import TRADITIONAL, Panel, Scheme
+from eval_engine.report.panel import Panel, Scheme
 
 UNDEFINED = "–"
 MIN_DIGITS, MAX_DIGITS = 4, 9
@@ -18,7 +20,12 @@ MIN_DIGITS, MAX_DIGITS = 4, 9
 
 def digits(panel: Panel, scheme: Scheme) -> int:
     """Decimals of a column: four, or more where the largest value would show fewer than three significant ones."""
-    largest = max((abs(panel.value(scheme, model) or 0.0) for model in panel.models), default=0.0)
+    return decimals_for(panel.value(scheme, model) for model in panel.models)
+
+
+def decimals_for(values: Iterable[float | None]) -> int:
+    """Decimals by that rule."""
+    largest = max((abs(value) for value in values if defined(value)), default=0.0)
     return MIN_DIGITS if largest == 0.0 else min(max(MIN_DIGITS, 2 - math.floor(math.log10(largest))), MAX_DIGITS)
 
 
@@ -27,7 +34,7 @@ def value_text(x: float | None, decimals: int) -> str:
     return f"{x:.{decimals}f}" if defined(x) else UNDEFINED
 
 
-def interval_text(row: EstimateRow | None, decimals: int) -> str:
+def interval_text(row: EstimateRow | ComparisonRow | None, decimals: int) -> str:
     """`low to high`, or an en dash if either is missing."""
     if row is None or not (defined(row.low) and defined(row.high)):
         return UNDEFINED
@@ -63,11 +70,61 @@ def users_text(panel: Panel) -> str:
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
         used, left_out = _range([r.n_users for r in rows]), _range([r.n_left_out for r in rows])
-        text = f"{used} users" if left_out in (UNDEFINED, "0") else f"{used} users, {left_out} left out"
-        if unknown := max((r.n_unknown for r in rows), default=0):
+        text = f"{used} users" if left_out in (UNDEFINED, "0") else f"{used} users, {left_out} left out{_whom(rows)}"
+        if unknown := max((r.n_unknown for r in rows if not r.reason), default=0):
             text += f", up to {unknown:,} not known from partial lists"
-        schemes_of.setdefault(text, []).append(str(scheme) if scheme.estimator == TRADITIONAL else scheme.label)
+        schemes_of.setdefault(text, []).append(scheme.name)
     return ". ".join(f"{', '.join(names)}: {text}" for text, names in schemes_of.items()) + "."
+
+
+def reasons(panel: Panel) -> list[str]:
+    """Why numbers are missing, once per column."""
+    found = []
+    for scheme in panel.schemes:
+        rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
+        missing = [row for row in rows if row.reason and not (defined(row.value) and defined(row.low) and defined(row.high))]
+        if missing:
+            of = "" if len(missing) == len(rows) else f" of {names_text([row.model for row in missing])}"
+            also = "" if len({row.reason for row in missing}) == 1 else f" ({missing[0].model}; the others likewise)"
+            found.append(f"{scheme.name}{of}: {missing[0].reason}{also}.")
+    return found
+
+
+def open_ties(panel: Panel) -> list[str]:
+    """Where equal scores move a value beyond its interval, once per column."""
+    found = []
+    for scheme in (s for s in panel.schemes if s in (panel.truth, panel.reference) or s not in map(panel.target_of, panel.schemes)):
+        ranges = []
+        for model in panel.models:
+            row = panel.rows.get((scheme, model))
+            if row and (_beyond(row.low, row.ties_low) or _beyond(row.ties_high, row.high)):
+                ranges.append(f"{model} {ties_text(row, digits(panel, scheme))}")
+        if ranges:
+            more = f", and {len(ranges) - 3} more" if len(ranges) > 3 else ""
+            found.append(f"{scheme.name}, equal scores ordered against or for the model: {', '.join(ranges[:3])}{more}.")
+    return found
+
+
+def _beyond(larger: float | None, smaller: float | None) -> bool:
+    return defined(larger) and defined(smaller) and larger > smaller
+
+
+def ties_text(row: EstimateRow | None, decimals: int) -> str:
+    """`low to high` of the ways to order equal scores; empty if that shows no difference."""
+    low, high = (value_text(x, decimals) for x in (row.ties_low, row.ties_high)) if row else (UNDEFINED, UNDEFINED)
+    return "" if low == high or UNDEFINED in (low, high) else f"{low} to {high}"
+
+
+def names_text(names: Sequence[str], most: int = 3) -> str:
+    """`a, b and c`; beyond a few, their number."""
+    if len(names) > most:
+        return f"{len(names)} models"
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
+
+
+def _whom(rows: list[EstimateRow]) -> str:
+    words = {row.left_out for row in rows}
+    return f" ({(words.pop() or '').removeprefix('users ')})" if len(words) == 1 and None not in words else ""
 
 
 def _range(counts: list[int | None]) -> str:

@@ -1,80 +1,92 @@
-"""The report in a terminal: the estimates, the order each scheme gives, and what follows from it, one block per target.
+"""The report in a terminal: the estimates, the order each scheme gives, and what follows from it, one block per target; in the first, who beats whom.
 
 Model names are printed as they are: rich markup inside them is not interpreted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from eval_engine.report.cell import best_value, digits, interval_text, mark_text, percent_text, users_text, value_text
-from eval_engine.report.estimate_row import EstimateRow
-from eval_engine.report.finding import CONSERVATIVE, conclusion
+from eval_engine.report.answers import Answers
+from eval_engine.report.cell import best_value, digits, interval_text, mark_text, open_ties, percent_text, reasons, users_text, value_text
+from eval_engine.report.duels_block import duels_block
+from eval_engine.report.finding import certainty, conclusion
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
-from eval_engine.report.panel import ESTIMATES_OF, TRADITIONAL, TRUTH, Panel, Scheme, panels
+from eval_engine.report.panel import ESTIMATES_OF, TRADITIONAL, TRUTHS, Panel, Scheme, panels
 
 CLEAR, NOISE = "bold red", "yellow"
-NO_INTERVAL = {TRUTH, TRADITIONAL, *ESTIMATES_OF.values()}
+MIN_NAME = 10  # characters of a model's name on a line
+NO_INTERVAL = {*TRUTHS, TRADITIONAL, *ESTIMATES_OF.values()}
 
 
-def print_report(rows: Iterable[EstimateRow], console: Console, confidence: float = 0.95) -> None:
-    """Print the report to this console; confidence is the level of the rows' intervals."""
-    for part in tables(rows, confidence):
+def print_report(answers: Answers, console: Console) -> None:
+    """Print the report to this console."""
+    for part in tables(answers, console.width):
         console.print(part)
 
 
-def tables(rows: Iterable[EstimateRow], confidence: float = 0.95) -> list[RenderableType]:
-    """One renderable per target."""
-    found = panels(rows)
+def tables(answers: Answers, width: int = 100) -> list[RenderableType]:
+    """One renderable per target; where this width is too narrow for an interval on a line, it takes two."""
+    found = panels(answers)
     if not found:
         return [Text("There are no estimates to report.")]
-    return [Group(_estimates(panel, confidence), Text(), _orders(panel), Text(), Text(conclusion(panel), style="bold"), Text()) for panel in found]
+    blocks: list[RenderableType] = []
+    for panel in found:
+        parts: list[RenderableType] = [_estimates(panel, answers.confidence, width), _orders(panel)]
+        if panel is found[0] and (block := duels_block(panel, width)):
+            parts.append(block)
+        parts.append(Text(conclusion(panel), style="bold"))
+        blocks.append(Group(*(piece for part in parts for piece in (part, Text()))))
+    return blocks
 
 
-def _estimates(panel: Panel, confidence: float) -> Table:
+def _estimates(panel: Panel, confidence: float, width: int) -> Group:
     held = {a.scheme: a for a in agreements(panel)}
+    narrow = MIN_NAME + sum(_width(panel, scheme) + 2 for scheme in panel.schemes) + 4 > width
     table = Table(
         title=Text(f"{panel.target} of {len(panel.models)} {'model' if len(panel.models) == 1 else 'models'}", style="bold"),
         title_justify="left",
-        caption=_legend(panel, held.values()),
-        caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    table.add_column("model", overflow="fold", min_width=8)
+    table.add_column("model", overflow="fold", min_width=MIN_NAME)
     for scheme in panel.schemes:
-        table.add_column(_header(panel, scheme, confidence), justify="right", overflow="fold", min_width=_width(panel, scheme))
+        least = digits(panel, scheme) + 3 if narrow else _width(panel, scheme)
+        table.add_column(_header(panel, scheme, confidence), justify="right", overflow="fold", min_width=least)
     for model in panel.models:
-        table.add_row(Text(model), *(_cell(panel, scheme, model, held.get(scheme)) for scheme in panel.schemes))
-    return table
+        table.add_row(Text(model), *(_cell(panel, scheme, model, held.get(scheme), narrow) for scheme in panel.schemes))
+    return Group(table, _legend(panel, held.values()))
 
 
 def _header(panel: Panel, scheme: Scheme, confidence: float) -> str:
-    if scheme.estimator in ESTIMATES_OF:
+    if scheme.estimator not in NO_INTERVAL:
         return f"{scheme.label}\n{percent_text(confidence)} interval"
     if scheme.estimator == TRADITIONAL:
-        return f"{scheme.label}\n{scheme.metric}"
-    before = panel.schemes[panel.schemes.index(scheme) - 1].estimator
-    return "its\ntarget" if ESTIMATES_OF.get(before) == scheme.estimator else scheme.label
+        return f"tradi-\ntional\n{scheme.metric}"
+    place = panel.schemes.index(scheme)
+    return "its\ntarget" if place and scheme == panel.target_of(panel.schemes[place - 1]) else scheme.label
 
 
 def _width(panel: Panel, scheme: Scheme) -> int:
     number = digits(panel, scheme) + 2
+    if scheme.estimator == TRADITIONAL:
+        return max(number + 3, len(str(scheme.metric)))  # with a mark
     return number if scheme.estimator in NO_INTERVAL else 2 * number + 1
 
 
-def _cell(panel: Panel, scheme: Scheme, model: str, held: Agreement | None) -> Text:
+def _cell(panel: Panel, scheme: Scheme, model: str, held: Agreement | None, narrow: bool) -> Text:
     decimals, value = digits(panel, scheme), panel.value(scheme, model)
     best = value is not None and value == best_value(panel, scheme)
     text = Text().append(value_text(value, decimals), style="bold" if best else "")
     if held and model in misplaced(held):
         text.append(f" {mark_text(held, model)}", style=_style(held, model))
-    if scheme.estimator not in NO_INTERVAL:
-        text.append(f" {interval_text(panel.rows.get((scheme, model)), decimals).replace(' to ', '–')}", style="dim")
+    if scheme.estimator not in NO_INTERVAL and value is not None:
+        before, between = ("\n", "–\n") if narrow else (" ", "–")
+        text.append(before + interval_text(panel.rows.get((scheme, model)), decimals).replace(" to ", between), style="dim")
     return text
 
 
@@ -82,12 +94,14 @@ def _style(held: Agreement, model: str) -> str:
     return CLEAR if in_clear_flip(held, model) else NOISE
 
 
-def _legend(panel: Panel, held: Iterable[Agreement]) -> Text:
-    text = Text(users_text(panel), style="dim not italic")
+def _legend(panel: Panel, held: Collection[Agreement]) -> Text:
+    text = Text(users_text(panel), style="dim")
     if any(a.flips for a in held):
         judge = "the truth" if panel.has_truth else "URE"
         text.append(f"\n▲n ▼n: above, below n models that {judge} puts the other way round; ")
-        text.append("▲▼", style=CLEAR).append(" beyond the intervals, ").append("△▽", style=NOISE).append(f" within. {CONSERVATIVE}")
+        text.append("▲▼", style=CLEAR).append(" clear, ").append("△▽", style=NOISE).append(f" may be noise. {certainty(held)}")
+    for line in (*reasons(panel), *open_ties(panel)):
+        text.append(f"\n{line}")
     return text
 
 
@@ -101,7 +115,7 @@ def _orders(panel: Panel) -> Table:
     table.add_column(overflow="fold", min_width=7)
     for scheme in panel.schemes:
         table.add_row(
-            str(scheme) if scheme.estimator == TRADITIONAL else scheme.label,
+            scheme.name,
             _arrows(panel, scheme, held.get(scheme)),
             _verdict(panel, held.get(scheme)),
         )

@@ -1,6 +1,7 @@
 """One line of the estimates table as plain Python: what the report is made from.
 
-A number that does not exist (no user with a positive, one user only) is None or NaN and is shown as an en dash, never as 0.
+A number that does not exist (no user with a positive, one user only) is None or NaN and is shown as an en dash, never as 0; the reason stands
+under the table.
 """
 
 import math
@@ -22,6 +23,11 @@ class EstimateRow(NamedTuple):
     n_left_out: int | None
     estimand: str | None  # in words
     n_unknown: int = 0  # users whose value cannot be known from partial lists; if there is one, there is no value
+    ties_low: float | None = None  # the value with equal scores ordered against the model
+    ties_high: float | None = None  # and for it
+    chance_best: float | None = None  # among the models of the run
+    left_out: str | None = None  # whom, in words
+    reason: str | None = None  # why there is no value, or no interval
 
 
 def defined(x: float | None) -> TypeGuard[float]:

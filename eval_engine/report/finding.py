@@ -1,15 +1,18 @@
 """What the numbers say, in plain words, made from the data: a headline, and a conclusion of a few sentences.
 
-"Wrong" and "right" are said only where there is a truth; without one the schemes agree or disagree. A difference inside its interval is
+"Wrong" and "right" are said only where there is a truth; without one the schemes agree or disagree. A difference that chance can make is
 called noise even where it makes a good story.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from eval_engine.report.cell import names_text
+from eval_engine.report.duels import duels, outcome
 from eval_engine.report.orders import Agreement, Flip, agreements, order, prefers
-from eval_engine.report.panel import ESTIMATES_OF, TRADITIONAL, URE, Panel, Scheme
+from eval_engine.report.panel import TRADITIONAL, URE, Panel, Scheme
 
-CONSERVATIVE = "Intervals of differences treat the models' errors as independent, which is conservative."
+PAIRED = "Clear: both differences, paired over users, are beyond chance, all pairs considered (Holm)."
+CONSERVATIVE = "Clear: both differences are beyond their intervals. These treat the models' errors as independent, which is conservative."
 
 
 def headline(panel: Panel) -> str:
@@ -18,8 +21,10 @@ def headline(panel: Panel) -> str:
     traditional = next((a for a in found if a.scheme.estimator == TRADITIONAL and len(a.undecided) < a.n_pairs), None)
     if len(panel.models) == 1:
         return f"{panel.target} of {panel.models[0]}"
+    if not found and (pairs := duels(panel)):
+        return f"{panel.target} of {len(panel.models)} models: {outcome(pairs)}"
     if traditional is None:
-        return f"{panel.target} of {len(panel.models)} models{_ure_wrong(found)}"
+        return f"{panel.target} of {len(panel.models)} models{_ure_wrong(panel, found)}"
     name = _capital(str(traditional.scheme))
     picked, best = _pick(panel, traditional.scheme), _pick(panel, traditional.reference)
     misled = next((f for f in traditional.flips if (f.above, f.below) == (picked, best)), None)
@@ -33,8 +38,8 @@ def headline(panel: Panel) -> str:
     if misled:
         return f"{name} picks {picked}; the best model is {best}{noise}{_who_finds(panel, best)}"
     if traditional.flips:
-        return f"{name} orders {_of_pairs(traditional)} wrong{_ure_wrong(found)}"
-    return f"{name} orders {_agreed(traditional)} as the truth does{_ure_wrong(found)}"
+        return f"{name} orders {_of_pairs(traditional)} wrong{_ure_wrong(panel, found)}"
+    return f"{name} orders {_agreed(traditional)} as the truth does{_ure_wrong(panel, found)}"
 
 
 def conclusion(panel: Panel) -> str:
@@ -42,6 +47,8 @@ def conclusion(panel: Panel) -> str:
     if len(panel.models) == 1:
         return f"There is only one model, {panel.models[0]}: no order to compare."
     found = agreements(panel)
+    if not found and (pairs := duels(panel)):
+        return f"By {pairs.by}, {outcome(pairs)}."
     if not found:
         return "There is no second scheme to compare the order with: read the values and their intervals."
     sentences: list[str] = []
@@ -51,9 +58,15 @@ def conclusion(panel: Panel) -> str:
     return " ".join(sentences + (_on_ure(panel, found) if panel.has_truth else []))
 
 
+def certainty(found: Iterable[Agreement]) -> str:
+    """What makes a flip clear; empty if there is no flip."""
+    paired = [f.paired for a in found for f in a.flips]
+    return "" if not paired else PAIRED if all(paired) else CONSERVATIVE
+
+
 def _on_traditional(panel: Panel, found: Agreement) -> list[str]:
     name = _capital(str(found.scheme))
-    judge = f"the truth at {panel.target.k}" if panel.has_truth else f"{found.reference.label} at {panel.target.k}"
+    judge = f"{'the truth' if panel.has_truth else found.reference.label} at {panel.target.k}"
     if not found.flips:
         return [_same_order(name, judge, found)]
     worst, n = found.flips[0], len(found.flips)
@@ -68,13 +81,13 @@ def _on_traditional(panel: Panel, found: Agreement) -> list[str]:
 
 
 def _on_ure(panel: Panel, found: Sequence[Agreement]) -> list[str]:
-    ure = [a for a in found if a.scheme.estimator in URE]
+    ure = _with_values(panel, found) or [a for a in found if a.scheme.estimator in URE]
     traditional_flips = [f for a in found if a.scheme.estimator == TRADITIONAL for f in a.flips]
     right = [a for a in ure if not a.flips and not a.undecided]
     sentences = []
     if right:
-        who = "URE" if len(right) == len(ure) else right[0].scheme.label
-        sentences.append(f"{who} has {'it' if len(traditional_flips) == 1 else 'every pair'} right.")
+        who = "URE has" if len(right) == len(ure) else f"{names_text([a.scheme.label for a in right])} {'has' if len(right) == 1 else 'have'}"
+        sentences.append(f"{who} {'it' if len(traditional_flips) == 1 else 'every pair'} right.")
     for one in (a for a in ure if a not in right):
         sentences.append(_own_flips(panel, one) if one.flips else _same_order(one.scheme.label, "the truth", one))
     return sentences
@@ -83,8 +96,8 @@ def _on_ure(panel: Panel, found: Sequence[Agreement]) -> list[str]:
 def _own_flips(panel: Panel, found: Agreement) -> str:
     worst = found.flips[0]
     text = f"{found.scheme.label} orders {_of_pairs(found)} unlike the truth: it puts {worst.above} above {worst.below}"
-    own = panel.of(ESTIMATES_OF.get(found.scheme.estimator, ""))
-    if own and prefers(panel, own[0], worst.above, worst.below) == worst.above:
+    own = panel.target_of(found.scheme)
+    if own and prefers(panel, own, worst.above, worst.below) == worst.above:
         return f"{text}, and so does the quantity that it estimates: another question, not an error."
     return " ".join([f"{text}.", *_noise(found)])
 
@@ -100,7 +113,7 @@ def _same_order(name: str, judge: str, found: Agreement) -> str:
 def _other_ure(panel: Panel, flip: Flip, reference: Scheme) -> list[str]:
     sentences = []
     for other in panel.of(*URE):
-        if other != reference:
+        if other != reference and panel.has_value(other):
             side = prefers(panel, other, flip.above, flip.below)
             sentences.append(f"{other.label} {'leaves it open' if side is None else f'puts {side} first'}.")
     return sentences
@@ -111,24 +124,27 @@ def _noise(found: Agreement) -> list[str]:
     if n_clear == len(found.flips):
         return []
     if n_clear == 0:
-        return [
-            f"{'That' if len(found.flips) == 1 else 'None of it'} is {'not ' if len(found.flips) == 1 else ''}beyond the intervals: it may be noise."
-        ]
-    return [f"{n_clear} of them {'is' if n_clear == 1 else 'are'} beyond the intervals, the rest may be noise."]
+        return [f"{'That is not' if len(found.flips) == 1 else 'None of it is'} clear: it may be noise."]
+    return [f"{n_clear} of them {'is' if n_clear == 1 else 'are'} clear, the rest may be noise."]
 
 
 def _who_finds(panel: Panel, best: str | None) -> str:
-    finds = {s: _pick(panel, s) == best for s in panel.of(*URE)}
+    finds = {s: _pick(panel, s) == best for s in panel.of(*URE) if panel.has_value(s)}
     if not finds:
         return ""
     if all(finds.values()):
         return ", and URE finds it"
     found = [s.label for s, it in finds.items() if it]
-    return f", and of the URE estimates only {found[0]} finds it" if found else ", and URE misses it too"
+    only = f"{names_text(found)} {'finds' if len(found) == 1 else 'find'}"
+    return f", and of the URE estimates only {only} it" if found else ", and URE misses it too"
 
 
-def _ure_wrong(found: Sequence[Agreement]) -> str:
-    ure = [a for a in found if a.scheme.estimator in URE]
+def _with_values(panel: Panel, found: Sequence[Agreement]) -> list[Agreement]:
+    return [a for a in found if a.scheme.estimator in URE and panel.has_value(a.scheme)]
+
+
+def _ure_wrong(panel: Panel, found: Sequence[Agreement]) -> str:
+    ure = _with_values(panel, found)
     if not ure:
         return ""
     if not any(a.flips for a in ure):

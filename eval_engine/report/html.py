@@ -1,35 +1,42 @@
 """The report as one self-contained HTML page: no script, nothing loaded from anywhere, the picture inside.
 
-Every text that comes from outside (model names, estimands, run facts) is escaped. The page follows the reader's light or dark setting.
+Every text that comes from outside (model names, estimands, run facts, checks) is escaped. The page follows the reader's light or dark setting.
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 
+from eval_engine.report.answers import Answers
 from eval_engine.report.atomic_file import write_atomically
-from eval_engine.report.cell import UNDEFINED, best_value, count_text, digits, interval_text, mark_text, percent_text, value_text
-from eval_engine.report.estimate_row import EstimateRow
-from eval_engine.report.finding import CONSERVATIVE, conclusion, headline
+from eval_engine.report.cell import UNDEFINED, best_value, count_text, digits, interval_text, mark_text, percent_text, reasons, ties_text, value_text
+from eval_engine.report.duels_block import duels_html
+from eval_engine.report.finding import certainty, conclusion, headline
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
-from eval_engine.report.panel import TRADITIONAL, TRUTH, Panel, Scheme, panels
+from eval_engine.report.panel import TRUTHS, Panel, Scheme, panels
+from eval_engine.report.quality_block import CheckLine, checks_html
 
 PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
 def save_html(
-    rows: Iterable[EstimateRow], run_facts: Mapping[str, object], picture: str | Path | None, path: str | Path, confidence: float = 0.95
+    answers: Answers,
+    run_facts: Mapping[str, object],
+    picture: str | Path | None,
+    path: str | Path,
+    checks: Sequence[CheckLine] = (),
 ) -> Path:
     """Write the page; picture is a PNG to embed, or None."""
-    found = panels(rows)
+    found = panels(answers)
     content = PAGE.substitute(
         title=escape(headline(found[0]) if found else "No estimates"),
         heading=escape(_heading(found)),
         picture=_picture(Path(picture), found) if picture is not None else "".join(f'<p class="lead">{escape(headline(p))}</p>' for p in found[:1]),
-        sections="\n".join(_section(panel, confidence) for panel in found) or "<p>There are no estimates to report.</p>",
-        facts=_facts(run_facts),
+        sections="\n".join([*map(duels_html, found[:1]), *(_section(panel, answers.confidence) for panel in found)])
+        or "<p>There are no estimates to report.</p>",
+        facts=checks_html(list(checks)) + _facts(run_facts),
     )
     return write_atomically(content.encode(), path)
 
@@ -48,12 +55,13 @@ def _picture(file: Path, found: list[Panel]) -> str:
 def _section(panel: Panel, confidence: float) -> str:
     held = {a.scheme: a for a in agreements(panel)}
     judge = "the truth" if panel.has_truth else "URE"
-    note = f"▲n ▼n: the scheme puts the model above, below n models that {judge} puts the other way round; hollow marks (△▽): within the intervals."
+    note = f"▲n ▼n: the scheme puts the model above, below n models that {judge} puts the other way round; hollow marks (△▽): may be noise."
     return f"""<section>
 <h2>{escape(str(panel.target))}</h2>
 <p class="conclusion">{escape(conclusion(panel))}</p>
 {_estimates(panel, held, confidence)}
-<p class="note">{f"{note} {CONSERVATIVE}" if any(a.flips for a in held.values()) else ""}</p>
+<p class="note">{f"{note} {certainty(held.values())}" if any(a.flips for a in held.values()) else ""}</p>
+{"".join(f'<p class="note">{escape(line)}</p>' for line in reasons(panel))}
 <h3>The order each scheme gives, best first</h3>
 {_orders(panel, held)}
 <h3>What each number is, and the users it rests on</h3>
@@ -67,7 +75,8 @@ def _estimates(panel: Panel, held: Mapping[Scheme, Agreement], confidence: float
     for model in panel.models:
         cells = "".join(_cell(panel, scheme, model, held.get(scheme)) for scheme in panel.schemes)
         lines.append(f'<tr><th scope="row">{escape(model)}</th>{cells}</tr>')
-    caption = f"Values, with {percent_text(confidence)} intervals below them"
+    ties = "; ties: with equal scores ordered against and for the model" if any("<small>ties" in line for line in lines) else ""
+    caption = f"Values, with {percent_text(confidence)} intervals below them{ties}"
     return (
         f'<div class="wide"><table class="numbers"><caption>{caption}</caption><thead><tr><th scope="col">model</th>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
@@ -80,7 +89,9 @@ def _cell(panel: Panel, scheme: Scheme, model: str, held: Agreement | None) -> s
     if value is not None and value == best_value(panel, scheme):
         shown = f"<strong>{shown}</strong>"
     mark = f' <span class="{_mark_class(held, model)}">{mark_text(held, model)}</span>' if held and model in misplaced(held) else ""
-    return f"<td>{shown}{mark}<small>{interval_text(panel.rows.get((scheme, model)), decimals)}</small></td>"
+    row = panel.rows.get((scheme, model))
+    ties = f"<small>ties {text}</small>" if (text := ties_text(row, decimals)) else ""
+    return f"<td>{shown}{mark}<small>{interval_text(row, decimals)}</small>{ties}</td>"
 
 
 def _mark_class(held: Agreement, model: str) -> str:
@@ -91,7 +102,7 @@ def _orders(panel: Panel, held: Mapping[Scheme, Agreement]) -> str:
     lines = []
     for scheme in panel.schemes:
         lines.append(
-            f'<tr><th scope="row">{escape(_name(scheme))}</th><td>{_arrows(panel, scheme, held.get(scheme))}</td><td>{_verdict(held.get(scheme))}</td></tr>'
+            f'<tr><th scope="row">{escape(scheme.name)}</th><td>{_arrows(panel, scheme, held.get(scheme))}</td><td>{_verdict(held.get(scheme))}</td></tr>'
         )
     return f'<div class="wide"><table><tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -107,9 +118,9 @@ def _arrows(panel: Panel, scheme: Scheme, held: Agreement | None) -> str:
 def _verdict(held: Agreement | None) -> str:
     if held is None or held.n_pairs == 0:
         return ""
-    against, judge = f"of {held.n_pairs} pairs", "the truth" if held.reference.estimator == TRUTH else held.reference.label
+    against, judge = f"of {held.n_pairs} pairs", "the truth" if held.reference.estimator in TRUTHS else held.reference.label
     if held.flips:
-        return f"{len(held.flips)} {against} unlike {judge}, {sum(f.clear for f in held.flips)} of them beyond the intervals"
+        return f"{len(held.flips)} {against} unlike {judge}, {sum(f.clear for f in held.flips)} of them clear"
     return f"{len(held.undecided)} {against} tied or undefined" if held.undecided else f"same as {judge}"
 
 
@@ -117,14 +128,15 @@ def _estimands(panel: Panel) -> str:
     lines = []
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
-        facts = dict.fromkeys((r.estimand or UNDEFINED, count_text(r.n_users), count_text(r.n_left_out)) for r in rows)
-        lines += [f'<tr><th scope="row">{escape(_name(scheme))}</th><td>{escape(what)}</td><td>{n}</td><td>{out}</td></tr>' for what, n, out in facts]
-    head = '<thead><tr><th scope="col">number</th><th scope="col">is an estimate of</th><th scope="col">users</th><th scope="col">left out</th></tr></thead>'
+        facts = dict.fromkeys(
+            (r.estimand or UNDEFINED, count_text(r.n_users), count_text(r.n_left_out), r.left_out if r.n_left_out else "") for r in rows
+        )
+        lines += [
+            f'<tr><th scope="row">{escape(scheme.name)}</th><td>{escape(what)}</td><td>{n}</td><td>{out}</td><td>{escape(whom or "")}</td></tr>'
+            for what, n, out, whom in facts
+        ]
+    head = '<thead><tr><th scope="col">number</th><th scope="col">is an estimate of</th><th scope="col">users</th><th scope="col">left out</th><th scope="col">whom</th></tr></thead>'
     return f'<div class="wide"><table class="estimands">{head}<tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def _name(scheme: Scheme) -> str:
-    return str(scheme) if scheme.estimator == TRADITIONAL else scheme.label
 
 
 def _facts(run_facts: Mapping[str, object]) -> str:

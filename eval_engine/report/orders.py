@@ -3,11 +3,12 @@
 A pair (a, b) is flipped when the scheme has a strictly above b and the reference b strictly above a. It is undecided when either side has
 the two equal or one of them undefined: that is no error, and is counted apart.
 
-A flip is clear when neither side is noise: both differences are beyond their intervals,
+A flip is clear when neither side is noise: the difference of the two models is beyond chance both in the scheme and in the reference. Where the two
+were compared user by user, that is p below 1 - confidence, adjusted over all pairs (Holm). Where they were not, both differences must be beyond their intervals,
 
     |v_a - v_b| > sqrt(h_a^2 + h_b^2),     h = max(high - value, value - low), the half-width of an interval
 
-The models' errors are treated as independent. They share users and mostly err together, so the true interval of a difference is usually
+which treats the models' errors as independent. They share users and mostly err together, so the true interval of a difference is usually
 narrower: the test is conservative. A truth without an interval is exact; any other scheme without one is never clear.
 """
 
@@ -17,7 +18,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from eval_engine.report.estimate_row import defined
-from eval_engine.report.panel import TRADITIONAL, TRUTH, URE, Panel, Scheme
+from eval_engine.report.panel import TRADITIONAL, TRUTHS, URE, Panel, Scheme
 
 
 class Order(NamedTuple):
@@ -36,6 +37,7 @@ class Flip(NamedTuple):
     gap: float
     reference_gap: float
     clear: bool
+    paired: bool  # whether users were compared one by one to say so
 
 
 class Agreement(NamedTuple):
@@ -91,7 +93,7 @@ def misplaced(found: Agreement) -> dict[str, tuple[int, int]]:
 
 
 def in_clear_flip(found: Agreement, model: str) -> bool:
-    """Whether a flip of this model is beyond the intervals."""
+    """Whether a flip of this model is clear."""
     return any(f.clear for f in found.flips if model in (f.above, f.below))
 
 
@@ -100,13 +102,19 @@ def _flips(panel: Panel, scheme: Scheme, reference: Scheme) -> Iterator[Flip]:
         first, other = prefers(panel, scheme, *pair), prefers(panel, reference, *pair)
         if first is None or other is None or first == other:
             continue
-        clear = _beyond_interval(panel, scheme, *pair) and _beyond_interval(panel, reference, *pair)
-        yield Flip(first, other, _gap(panel, scheme, *pair), _gap(panel, reference, *pair), clear)
+        paired = [_paired_clear(panel, s, *pair) for s in (scheme, reference)]
+        clear = [_beyond_interval(panel, s, *pair) if known is None else known for s, known in zip((scheme, reference), paired, strict=True)]
+        yield Flip(first, other, _gap(panel, scheme, *pair), _gap(panel, reference, *pair), all(clear), None not in paired)
 
 
 def _gap(panel: Panel, scheme: Scheme, a: str, b: str) -> float:
     value_a, value_b = panel.value(scheme, a), panel.value(scheme, b)
     return abs(value_a - value_b) if value_a is not None and value_b is not None else math.nan
+
+
+def _paired_clear(panel: Panel, scheme: Scheme, a: str, b: str) -> bool | None:
+    row = panel.pair(scheme, a, b)
+    return row.clear if row else None
 
 
 def _beyond_interval(panel: Panel, scheme: Scheme, a: str, b: str) -> bool:
@@ -118,4 +126,4 @@ def _half_width(panel: Panel, scheme: Scheme, model: str) -> float:
     row = panel.rows[scheme, model]
     if defined(row.value) and defined(row.low) and defined(row.high):
         return max(row.high - row.value, row.value - row.low)  # an interval cut off at 0 or 1 keeps its uncut half-width
-    return 0.0 if scheme.estimator == TRUTH else math.inf
+    return 0.0 if scheme.estimator in TRUTHS else math.inf

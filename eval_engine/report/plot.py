@@ -1,7 +1,7 @@
-"""The report as one picture: left what is estimated and how surely, right the order of models that each scheme gives.
+"""The report as one picture: left what is estimated and how surely, right the order of models that each scheme gives; below, who beats whom.
 
-Left: per model the truth, URE macro and URE micro with their intervals, and a small tick where the quantity that each URE estimates
-really is. Right: a bump chart (plot_orders.py).
+Left: per model the truth and each URE with its interval, and a small tick where the quantity that it estimates really is, if that is not the truth.
+Right: a bump chart (plot_orders.py). Below: chances to be the best and a matrix of verdicts (plot_duels.py), where models were compared.
 
 Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes. Colours are of the
 Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
@@ -9,7 +9,6 @@ Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too
 
 import io
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,18 +21,24 @@ from matplotlib.ticker import MaxNLocator
 
 from eval_engine.errors import DataError
 from eval_engine.metric import Metric
+from eval_engine.report.answers import Answers
 from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.cell import percent_text
-from eval_engine.report.estimate_row import EstimateRow, defined
+from eval_engine.report.duels import Duels, duels, outcome
+from eval_engine.report.estimate_row import defined
 from eval_engine.report.finding import headline
-from eval_engine.report.panel import ESTIMATES_OF, TRUTH, Panel, Scheme, panels
+from eval_engine.report.panel import LABELS, TRUTHS, Panel, Scheme, panels
+from eval_engine.report.plot_duels import MOST, draw_chances, draw_matrix, head_height, row_height
 from eval_engine.report.plot_orders import INK, MUTED, draw_orders, short
 
 DPI = 160
 WIDTH = 15.0  # inches
 LEFT, RIGHT = (1.6, 6.0), (8.55, 12.6)  # inches from the left edge: where the two charts begin and end; names stand between them
 TOP, BOTTOM, ROW = 1.7, 1.15, 0.58  # inches above the charts, below them, and per model
-LANES = 0.54  # of a model's row
+LANES = 0.6  # of a model's row
+CHANCES, MATRIX = (1.6, 5.3), (8.55, 14.7)  # inches from the left edge, of the lower charts
+CELL = 1.45  # inches of the matrix at most
+ABOVE, BELOW = 0.95, 0.75  # inches above the names of the matrix's columns and below the lower charts
 
 
 class Mark(NamedTuple):
@@ -44,12 +49,18 @@ class Mark(NamedTuple):
     size: float
 
 
-MARKS = {TRUTH: Mark(INK, "D", 6.5), "ure_macro": Mark("#0072b2", "o", 7.0), "ure_micro": Mark("#009e73", "s", 6.2)}
+MARKS = {
+    **dict.fromkeys(TRUTHS, Mark(INK, "D", 6.5)),
+    "ure_balanced": Mark("#0072b2", "o", 7.0),
+    "ure_mean": Mark("#0072b2", "o", 7.0),
+    "ure_macro": Mark("#cc79a7", "^", 7.0),
+    "ure_micro": Mark("#009e73", "s", 6.2),
+}
 
 
-def save_plot(rows: Iterable[EstimateRow], path: str | Path, target: Metric | None = None, confidence: float = 0.95) -> Path:
+def save_plot(answers: Answers, path: str | Path, target: Metric | None = None) -> Path:
     """Draw one target (the first, if not named) and write it as PNG."""
-    return write_atomically(_png(_chosen(panels(rows), target), confidence), path)
+    return write_atomically(_png(_chosen(panels(answers), target), answers.confidence), path)
 
 
 def _chosen(found: list[Panel], target: Metric | None) -> Panel:
@@ -70,19 +81,55 @@ def _png(panel: Panel, confidence: float) -> bytes:
         "ytick.labelcolor": INK,
     }
     with matplotlib.style.context(style, after_reset=True):
-        height = TOP + BOTTOM + ROW * max(len(panel.models), 3)
+        upper = ROW * max(len(panel.models), 3)
+        found = duels(panel)
+        height = TOP + upper + BOTTOM + (_height(found) if found else 0.0)
         figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
         FigureCanvasAgg(figure)
-        left, right = (figure.add_axes((a / WIDTH, BOTTOM / height, (b - a) / WIDTH, 1 - (TOP + BOTTOM) / height)) for a, b in (LEFT, RIGHT))
+        left, right = (_axes(figure, at, TOP, upper) for at in (LEFT, RIGHT))
         title = "\n".join(textwrap.wrap(headline(panel), 100, max_lines=2, placeholder=" …"))
         figure.text(0.02, 1 - 0.22 / height, title, size=15.5, weight="bold", va="top", parse_math=False)
-        for x, text in ((0.02, f"{panel.target}: the truth, and what URE says of it"), (0.455, "Which model is better: the order each scheme gives")):
-            figure.text(x, 1 - 1.0 / height, text if panel.has_truth else text.replace("the truth, and ", ""), size=11.5, color=MUTED, weight="bold")
+        shown = ["the truth"] * panel.has_truth + ["what URE says of it"] * any(s != panel.truth for s in _drawn(panel))
+        for x, text in ((0.02, f"{panel.target}: {', and '.join(shown)}"), (0.455, "Which model is better: the order each scheme gives")):
+            figure.text(x, 1 - 1.0 / height, text, size=11.5, color=MUTED, weight="bold")
         _draw_estimates(left, panel, confidence)
         draw_orders(right, panel)
+        if found:
+            _draw_duels(figure, found, TOP + upper + BOTTOM)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def _axes(figure: Figure, at: tuple[float, float], top: float, tall: float) -> Axes:
+    """Axes between two distances from the left edge, this far from the top, in inches."""
+    height = figure.get_figheight()
+    return figure.add_axes((at[0] / WIDTH, 1 - (top + tall) / height, (at[1] - at[0]) / WIDTH, tall / height))
+
+
+def _matrix(found: Duels) -> tuple[float, float]:
+    return MATRIX[0], min(MATRIX[1], MATRIX[0] + CELL * len(found.models))
+
+
+def _height(found: Duels) -> float:
+    """Inches of the lower charts with all that belongs to them."""
+    begin, end = _matrix(found)
+    return ABOVE + head_height(found, end - begin) + row_height(found) * min(len(found.models), MOST) + BELOW
+
+
+def _draw_duels(figure: Figure, found: Duels, top: float) -> None:
+    height = figure.get_figheight()
+    figure.add_artist(Line2D([0.02, 0.98], [1 - top / height] * 2, color="#e4e7eb", linewidth=1))
+    title = textwrap.wrap(f"By {found.by}, {outcome(found)}", 120, max_lines=1, placeholder=" …")[0]
+    figure.text(0.02, 1 - (top + 0.45) / height, title, size=13, weight="bold", parse_math=False)
+    n = len(found.models)
+    best = f", the best {MOST} of {n} models" if n > MOST else ""
+    for x, text in ((0.02, "The chance to be the best"), (0.455, f"Who beats whom: row against column{best}")):
+        figure.text(x, 1 - (top + 0.78) / height, text, size=11.5, color=MUTED, weight="bold")
+    tall = row_height(found) * min(n, MOST)
+    under = top + _height(found) - BELOW - tall
+    draw_chances(_axes(figure, CHANCES, under, tall), found)
+    draw_matrix(_axes(figure, _matrix(found), under, tall), found)
 
 
 def _draw_estimates(axes: Axes, panel: Panel, confidence: float) -> None:
@@ -101,38 +148,47 @@ def _draw_estimates(axes: Axes, panel: Panel, confidence: float) -> None:
         _draw_model(axes, panel, model, place)
     axes.legend(
         handles=_handles(panel), loc="upper center", bbox_to_anchor=(0.42, -0.58 / (ROW * max(len(panel.models), 3))),
-        ncols=4, frameon=False, fontsize=9.5, handletextpad=0.5, columnspacing=1.5,
+        ncols=5, frameon=False, fontsize=9.5, handletextpad=0.5, columnspacing=1.2,
     )  # fmt: skip
 
 
 def _draw_model(axes: Axes, panel: Panel, model: str, place: int) -> None:
-    drawn = panel.of(*MARKS)
+    drawn = _drawn(panel)
     step = LANES / max(len(drawn) - 1, 1)
     for lane, scheme in enumerate(drawn):
         y = place + (lane - (len(drawn) - 1) / 2) * step
-        if scheme.estimator == TRUTH and (truth := panel.value(scheme, model)) is not None:
+        if scheme == panel.truth and (truth := panel.value(scheme, model)) is not None:
             axes.plot([truth, truth], [y, y + LANES + 0.1], color=INK, linewidth=1, linestyle=(0, (2, 2)), alpha=0.45, zorder=1)
         _draw_estimate(axes, panel, scheme, model, y)
 
 
 def _draw_estimate(axes: Axes, panel: Panel, scheme: Scheme, model: str, y: float) -> None:
-    row, mark = panel.rows.get((scheme, model)), MARKS[scheme.estimator]
+    row, mark = panel.rows.get((scheme, model)), _mark(scheme)
     if row is None or not defined(row.value):
         return
-    if scheme.estimator != TRUTH and defined(row.low) and defined(row.high):
+    if scheme != panel.truth and defined(row.low) and defined(row.high):
         axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=2.6, solid_capstyle="round", alpha=0.5, zorder=2)
     axes.plot(row.value, y, mark.marker, color=mark.colour, markersize=mark.size, markeredgecolor="white", markeredgewidth=0.8, zorder=4)
-    for own in panel.of(ESTIMATES_OF.get(scheme.estimator, "")):
-        if (target := panel.value(own, model)) is not None:
-            axes.plot(target, y, "|", color=mark.colour, markersize=13, markeredgewidth=2.2, zorder=3)
+    own = panel.target_of(scheme)
+    if own is not None and own != panel.truth and (target := panel.value(own, model)) is not None:
+        axes.plot(target, y, "|", color=mark.colour, markersize=13, markeredgewidth=2.2, zorder=3)
+
+
+def _mark(scheme: Scheme) -> Mark:
+    return MARKS["ure_mean" if scheme.label == LABELS["ure_mean"] else scheme.estimator]
+
+
+def _drawn(panel: Panel) -> list[Scheme]:
+    """The truth and the estimates, without columns that are empty, nor a second truth."""
+    return [s for s in panel.of(*MARKS) if panel.has_value(s) and (s.estimator not in TRUTHS or s == panel.truth)]
 
 
 def _handles(panel: Panel) -> list[Line2D]:
     handles = []
-    for scheme in panel.of(*MARKS):
-        mark = MARKS[scheme.estimator]
-        line = 0 if scheme.estimator == TRUTH else 2
+    for scheme in _drawn(panel):
+        mark = _mark(scheme)
+        line = 0 if scheme == panel.truth else 2
         handles.append(Line2D([], [], color=mark.colour, marker=mark.marker, markersize=mark.size, linewidth=line, label=scheme.label))
-    if panel.of(*ESTIMATES_OF.values()):
+    if any(panel.target_of(s) not in (None, panel.truth) for s in _drawn(panel)):
         handles.append(Line2D([], [], color=MUTED, marker="|", markersize=12, markeredgewidth=2.2, linewidth=0, label="what that URE estimates"))
     return handles

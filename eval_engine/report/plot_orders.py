@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from eval_engine.report.cell import digits, value_text
 from eval_engine.report.orders import Agreement, agreements, misplaced, order
-from eval_engine.report.panel import TRADITIONAL, TRUTH, URE, Panel, Scheme
+from eval_engine.report.panel import TRADITIONAL, URE, Panel, Scheme
 
 INK, MUTED, PALE = "#1b1f24", "#6b7280", "#c3c9d2"
 TOO_HIGH, TOO_LOW = "#d55e00", "#56b4e9"
@@ -20,7 +20,9 @@ STEPS = 24  # line pieces of one bend
 
 def draw_orders(axes: Axes, panel: Panel) -> None:
     """Draw the order of every scheme that ranks models."""
-    columns = (*panel.of(TRADITIONAL), *panel.of(TRUTH), *panel.of(*URE))
+    columns = (*panel.of(TRADITIONAL), *((panel.truth,) if panel.truth else ()), *(s for s in panel.of(*URE) if panel.has_value(s)))
+    if not columns:
+        columns = panel.schemes
     held = {a.scheme: a for a in agreements(panel)}
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(panel.models) - 0.5, -0.5)
@@ -42,8 +44,9 @@ def draw_orders(axes: Axes, panel: Panel) -> None:
 
 
 def short(model: str) -> str:
-    """The model's name, cut where it would not fit."""
-    return model if len(model) <= MAX_NAME else f"{model[: MAX_NAME - 1]}…"
+    """The model's name, cut in the middle where it would not fit: names of a grid differ at the end."""
+    half = (MAX_NAME - 1) // 2
+    return model if len(model) <= MAX_NAME else f"{model[: MAX_NAME - 1 - half]}…{model[-half:]}"
 
 
 def _draw_lines(axes: Axes, panel: Panel, columns: tuple[Scheme, ...], wrong: dict[Scheme, dict[str, tuple[int, int]]]) -> None:

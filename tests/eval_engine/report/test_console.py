@@ -6,6 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
+from eval_engine.report.answers import Answers
+from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.console import print_report
 from eval_engine.report.estimate_row import EstimateRow
 
@@ -28,9 +30,9 @@ ROWS = [
 ]
 
 
-def printed(rows, width=120, colours=False):
+def printed(rows, width=120, colours=False, comparisons=()):
     file = io.StringIO()
-    print_report(rows, Console(file=file, width=width, force_terminal=colours, color_system="truecolor" if colours else None))
+    print_report(Answers(rows, comparisons), Console(file=file, width=width, force_terminal=colours, color_system="truecolor" if colours else None))
     return file.getvalue()
 
 
@@ -38,7 +40,7 @@ def test_a_row_holds_truth_marks_interval_and_target_best_model_first():
     lines = [line.split() for line in printed(ROWS).splitlines()]
     assert ["mf_ips", "0.0312", "0.4801", "▼2", "0.0288", "0.0277–0.0299", "0.0291"] in lines
     assert ["popularity", "0.0237", "0.5288", "▲2", "0.0225", "0.0214–0.0236", "0.0221"] in lines
-    assert ["mf", "0.0257", "0.4859", "▲1", "▼1", "–", "–", "0.0240"] in lines
+    assert ["mf", "0.0257", "0.4859", "▲1", "▼1", "–", "0.0240"] in lines
     first = [line[0] for line in lines if line and line[0] in ("mf_ips", "mf", "popularity")]
     assert first[:3] == ["mf_ips", "mf", "popularity"]
 
@@ -69,6 +71,53 @@ def test_nothing_is_cut_or_too_wide(width):
     assert "…" not in text
     for number in ("0.0312", "0.4801", "0.0277–0.0299", "0.0291"):
         assert number in text
+
+
+ALL = [
+    *ROWS,
+    *column("ure_balanced", 10, {"popularity": 0.0235, "mf_ips": 0.0302, "mf": 0.0260}, half=0.0022),
+    *column("ure_micro", 10, {"popularity": 0.0215, "mf_ips": 0.0278, "mf": 0.0231}, half=0.0011),
+    *column("full_micro", 10, {"popularity": 0.0211, "mf_ips": 0.0281, "mf": 0.0230}),
+]
+
+
+@pytest.mark.parametrize("width", [80, 90, 94, 100, 140])
+def test_seven_columns_fit_with_intervals_on_two_lines_if_need_be(width):
+    text = printed(ALL, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for number in ("0.0312", "0.4801", "0.0280", "0.0324", "0.0277", "0.0299", "0.0291", "0.0278", "0.0267", "0.0289", "0.0281"):
+        assert number in text
+    assert ("0.0280–0.0324" in text) is (width >= 94)
+
+
+def test_a_missing_value_is_a_dash_and_its_reason_stands_below_once():
+    missing = [row._replace(reason="of all users it cannot be known: [why]") for row in column("ure_mean", 5, dict.fromkeys("abc"))]
+    hit_rate = [row._replace(metric="hit_rate") for row in missing + column("full_mean", 5, {"a": 0.1, "b": 0.2, "c": 0.3})]
+    text = printed(hit_rate)
+    assert ["a", "0.1000", "–"] in [line.split() for line in text.splitlines()]
+    assert text.count("URE: of all users it cannot be known: [why].") == 1
+
+
+@pytest.mark.parametrize(("metric", "k", "truth", "ure"), [("auc", 0, "full_macro", "ure_macro"), ("precision", 10, "full_mean", "ure_mean")])
+def test_panels_of_other_metrics(metric, k, truth, ure):
+    rows = [r._replace(metric=metric) for r in column(truth, k, {"a": 0.8, "b": 0.7}) + column(ure, k, {"a": 0.79, "b": 0.71}, half=0.01)]
+    lines = [line.split() for line in printed(rows).splitlines()]
+    assert ["model", "truth", "95", "%", "interval"] in lines
+    assert ["a", "0.8000", "0.7900", "0.7800–0.8000"] in lines
+    assert ["URE", "a", "→", "b", "as", "the", "truth"] in lines
+
+
+def test_a_flip_that_comparisons_decide_is_clear_and_the_legend_says_why():
+    rows = column("full_macro", 10, {"a": 0.3, "b": 0.2}, half=0.2) + column("traditional", 5, {"a": 0.5, "b": 0.6}, half=0.2)
+    pairs = [
+        ComparisonRow("full_macro", "recall", 10, "a", "b", 0.1, 0.05, 0.15, 0.95, 0.001, 0.001, "a better"),
+        ComparisonRow("traditional", "recall", 5, "a", "b", -0.1, -0.15, -0.05, 0.95, 0.001, 0.001, "b better"),
+    ]
+    assert "0.5000 ▼1" in printed(rows, comparisons=pairs)
+    assert "paired over users" in printed(rows, comparisons=pairs)
+    assert "conservative" not in printed(rows, comparisons=pairs)
+    assert "0.5000 ▽1" in printed(rows)
+    assert "conservative" in printed(rows)
 
 
 def test_markup_in_a_model_name_is_printed_as_it_is():

@@ -2,19 +2,22 @@
 
 import pytest
 
+from eval_engine.report.answers import Answers
+from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow
-from eval_engine.report.finding import conclusion, headline
+from eval_engine.report.finding import CONSERVATIVE, PAIRED, certainty, conclusion, headline
+from eval_engine.report.orders import agreements
 from eval_engine.report.panel import Panel, panels
 
 
-def panel_of(columns: dict[str, tuple[float | None, ...]], half: float | None = 0.001) -> Panel:
+def panel_of(columns: dict[str, tuple[float | None, ...]], half: float | None = 0.001, pairs: list[ComparisonRow] | tuple[()] = ()) -> Panel:
     """Models m0, m1, ... with these values; truth is m0 best unless the columns say otherwise."""
     rows = []
     for estimator, values in columns.items():
         for i, value in enumerate(values):
             low, high = (None, None) if value is None or half is None else (value - half, value + half)
             rows.append(EstimateRow(f"m{i}", estimator, "recall", 5 if estimator == "traditional" else 10, value, None, low, high, 10, 0, ""))
-    (panel,) = panels(rows)
+    (panel,) = panels(Answers(rows, pairs))
     return panel
 
 
@@ -90,3 +93,46 @@ def test_a_scheme_alone(alone):
     panel = panel_of({alone: (0.3, 0.1)})
     assert conclusion(panel).startswith("There is no second scheme")
     assert headline(panel) == "recall@10 of 2 models"
+
+
+def pair(estimator: str, difference: float, p_holm: float, verdict: str = "not decided") -> ComparisonRow:
+    k = 5 if estimator == "traditional" else 10
+    return ComparisonRow(estimator, "recall", k, "m0", "m1", difference, None, None, 0.95, p_holm, p_holm, verdict)
+
+
+@pytest.mark.parametrize(("p_holm", "noisy"), [(0.01, False), (0.3, True)])
+def test_noise_is_decided_by_comparisons_and_not_called_conservative(p_holm, noisy):
+    pairs = [pair("full_macro", 0.2, 0.01), pair("traditional", -0.1, p_holm)]
+    panel = panel_of({"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6)}, 0.5, pairs)
+    assert ("it may be noise" in conclusion(panel)) is noisy
+    assert certainty(agreements(panel)) == PAIRED
+    assert certainty(agreements(panel._replace(pairs={}))) == CONSERVATIVE
+    assert certainty(agreements(panel_of({"full_macro": (0.3, 0.1), "traditional": (0.6, 0.5)}))) == ""
+
+
+def test_balanced_ure_is_named_where_only_it_is_right():
+    panel = panel_of(
+        {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (0.3, 0.1), "ure_macro": (0.1, 0.3), "ure_micro": (0.1, 0.3)}
+    )
+    assert "URE balanced has it right." in conclusion(panel)
+    assert headline(panel).endswith("and of the URE estimates only URE balanced finds it")
+    panel = panel_of(
+        {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (0.3, 0.1), "ure_macro": (0.3, 0.1), "ure_micro": (0.1, 0.3)}
+    )
+    assert "URE balanced and URE macro have it right." in conclusion(panel)
+    assert headline(panel).endswith("and of the URE estimates only URE balanced and URE macro find it")
+
+
+def test_an_undefined_ure_is_neither_right_nor_wrong():
+    columns = {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (None, None), "ure_macro": (0.3, 0.1)}
+    assert conclusion(panel_of(columns)).endswith("URE has it right.")
+    assert headline(panel_of(columns)).endswith("and URE finds it")
+    alone = panel_of({"full_mean": (0.3, 0.1), "ure_mean": (None, None)})
+    assert "right" not in conclusion(alone)
+    assert headline(alone) == "recall@10 of 2 models"
+
+
+def test_with_nothing_to_compare_orders_with_the_pairs_speak():
+    panel = panel_of({"ure_balanced": (0.3, 0.1)}, pairs=[pair("ure_balanced", 0.2, 0.01, "a better")])
+    assert conclusion(panel) == "By URE balanced recall@10, m0 beats m1."
+    assert headline(panel) == "recall@10 of 2 models: m0 beats m1"

@@ -3,6 +3,7 @@
 import base64
 from html.parser import HTMLParser
 
+from eval_engine.report.answers import Answers
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.html import save_html
 
@@ -20,8 +21,8 @@ def rows(names=("a", "b")):
     return found
 
 
-def saved(tmp_path, *args):
-    return save_html(*args, tmp_path / "r.html").read_text(encoding="utf-8")
+def saved(tmp_path, rows, *args, comparisons=()):
+    return save_html(Answers(rows, comparisons), *args, tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 class Balance(HTMLParser):
@@ -76,7 +77,7 @@ def test_cells_orders_estimands_and_users(tmp_path):
     page = saved(tmp_path, rows(), {"run_id": "r1"}, None)
     assert '<td><strong>0.3000</strong><small>–</small></td><td>0.5000 <span class="clear">▼1</span><small>0.4800 to 0.5200</small></td>' in page
     assert '<th scope="row">b</th><td>0.2000<small>–</small></td>' in page
-    assert '<span class="clear">b</span> → <span class="clear">a</span></td><td>1 of 1 pairs unlike the truth, 1 of them beyond the intervals' in page
+    assert '<span class="clear">b</span> → <span class="clear">a</span></td><td>1 of 1 pairs unlike the truth, 1 of them clear' in page
     assert "a; undefined: b" in page
     assert '<th scope="row">truth</th><td>the mean recall</td><td>1,000</td><td>20</td>' in page
     assert '<th scope="row">URE macro</th><td>mean recall of some users</td><td>900</td><td>120</td>' in page
@@ -93,3 +94,24 @@ def test_same_rows_same_bytes_and_the_old_page_is_replaced(tmp_path):
 
 def test_no_rows(tmp_path):
     assert "There are no estimates to report." in "".join(parsed(saved(tmp_path, [], {}, None)).text)
+
+
+def test_reasons_ties_and_whom_are_on_the_page(tmp_path):
+    tied = [row._replace(ties_low=0.1, ties_high=0.4, left_out="users <without>") for row in rows()]
+    page = saved(tmp_path, [row._replace(reason="no <user>") if row.value is None else row for row in tied], {}, None)
+    text = parsed(page).text
+    assert text.count("URE macro of b: no <user>.") == 1
+    assert "ties 0.1000 to 0.4000" in text
+    assert text.count("users <without>") >= 3
+
+
+def test_an_auc_page_has_no_empty_columns(tmp_path):
+    auc = [
+        EstimateRow(model, estimator, "auc", 0, value, 0.01, value - 0.02, value + 0.02, 10, 0, "words")
+        for estimator in ("full_macro", "full_selected", "ure_macro")
+        for model, value in (("a", 0.8), ("b", 0.7))
+    ]
+    page = saved(tmp_path, auc, {}, None)
+    assert "<h2>auc</h2>" in page
+    assert "auc@0" not in page
+    assert "URE&#x27;s target<small>auc</small>" in page

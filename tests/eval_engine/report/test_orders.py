@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_engine.metric import Metric
+from eval_engine.report.answers import Answers
+from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.orders import Flip, agreement, agreements, misplaced, order, prefers
 from eval_engine.report.panel import Panel, Scheme, panels
@@ -27,7 +29,7 @@ def rows(scheme: Scheme, values: dict[str, float | None], half: float | None = N
 
 
 def panel_of(*parts: list[EstimateRow]) -> Panel:
-    (panel,) = panels([row for part in parts for row in part])
+    (panel,) = panels(Answers([row for part in parts for row in part]))
     return panel
 
 
@@ -80,6 +82,35 @@ def test_an_interval_cut_off_at_zero_keeps_its_uncut_half_width():
         for model, value in (("a", 0.0), ("b", 0.05))
     ]
     assert agreements(panel_of(rows(TRUTH, {"a": 0.3, "b": 0.1}), cut))[0].flips[0].clear is False  # 0.05 < sqrt(2) * 0.04
+
+
+def pair(scheme: Scheme, a: str, b: str, difference: float, p_holm: float | None) -> ComparisonRow:
+    return ComparisonRow(
+        scheme.estimator, scheme.metric.name, scheme.metric.k, a, b, difference, None, None, 0.95, p_holm, p_holm, "not decided"
+    )  # fmt: skip
+
+
+def clear_of(traditional_p: float | None, truth_p: float | None, half: float) -> tuple[bool, bool]:
+    """Of the one flip: whether it is clear, and whether users were compared for it."""
+    estimates = rows(TRUTH, {"a": 0.3, "b": 0.1}, half) + rows(TRADITIONAL, {"a": 0.50, "b": 0.51}, half)
+    (panel,) = panels(Answers(estimates, [pair(TRADITIONAL, "a", "b", -0.01, traditional_p), pair(TRUTH, "b", "a", -0.2, truth_p)]))
+    (flip,) = agreements(panel)[0].flips
+    return flip.clear, flip.paired
+
+
+def test_a_paired_comparison_decides_where_single_intervals_overlap():
+    assert clear_of(0.01, 0.01, half=0.5) == (True, True)
+
+
+def test_a_paired_comparison_decides_where_single_intervals_are_apart():
+    assert clear_of(0.3, 0.01, half=0.001) == (False, True)
+    assert clear_of(0.01, 0.3, half=0.001) == (False, True)  # the truth likewise
+
+
+def test_a_pair_without_p_goes_by_the_intervals():
+    assert clear_of(None, 0.01, half=0.001) == (True, False)
+    assert clear_of(None, 0.01, half=0.5) == (False, False)
+    assert clear_of(0.01, None, half=0.001) == (True, False)
 
 
 def test_ties_and_undefined_are_undecided_not_flipped():

@@ -7,6 +7,7 @@ import pytest
 
 from eval_engine.errors import DataError
 from eval_engine.metric import Metric
+from eval_engine.report.answers import Answers
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.plot import DPI, WIDTH, save_plot
 
@@ -28,7 +29,7 @@ def size(path):
 
 
 def test_a_png_of_a_sane_size_without_leftovers(tmp_path):
-    path = save_plot(rows(), tmp_path / "new" / "report.png")
+    path = save_plot(Answers(rows()), tmp_path / "new" / "report.png")
     width, height = size(path)
     assert width == WIDTH * DPI
     assert 400 < height < 2000
@@ -37,17 +38,17 @@ def test_a_png_of_a_sane_size_without_leftovers(tmp_path):
 
 
 def test_more_models_make_a_taller_picture(tmp_path):
-    small, large = (save_plot(rows([f"m{i}" for i in range(n)]), tmp_path / f"{n}.png") for n in (3, 12))
+    small, large = (save_plot(Answers(rows([f"m{i}" for i in range(n)])), tmp_path / f"{n}.png") for n in (3, 12))
     assert size(small)[1] < size(large)[1]
 
 
 def test_same_rows_in_any_order_same_bytes(tmp_path):
-    first, second = save_plot(rows(), tmp_path / "1.png"), save_plot(rows()[::-1], tmp_path / "2.png")
+    first, second = save_plot(Answers(rows()), tmp_path / "1.png"), save_plot(Answers(rows()[::-1]), tmp_path / "2.png")
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_other_rows_other_bytes(tmp_path):
-    first, second = save_plot(rows(), tmp_path / "1.png"), save_plot(rows(("a", "b", "d")), tmp_path / "2.png")
+    first, second = save_plot(Answers(rows()), tmp_path / "1.png"), save_plot(Answers(rows(("a", "b", "d"))), tmp_path / "2.png")
     assert first.read_bytes() != second.read_bytes()
 
 
@@ -64,16 +65,16 @@ def test_other_rows_other_bytes(tmp_path):
 def test_few_models_few_schemes_and_odd_names_are_drawn_without_a_warning(tmp_path, names, estimators):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        size(save_plot(rows(names, estimators), tmp_path / "r.png"))
+        size(save_plot(Answers(rows(names, estimators)), tmp_path / "r.png"))
 
 
 def test_undefined_values_are_drawn(tmp_path):
     undefined = [row._replace(value=None, low=None, high=None) if row.model == "b" else row for row in rows()]
-    size(save_plot(undefined, tmp_path / "r.png"))
+    size(save_plot(Answers(undefined), tmp_path / "r.png"))
 
 
 def test_the_target_is_chosen_by_name(tmp_path):
-    both = rows() + [row for row in rows(("a", "b"), k=20) if row.estimator != "traditional"]
+    both = Answers(rows() + [row for row in rows(("a", "b"), k=20) if row.estimator != "traditional"])
     first, named = save_plot(both, tmp_path / "1.png"), save_plot(both, tmp_path / "2.png", target=Metric("recall", 10))
     other = save_plot(both, tmp_path / "3.png", target=Metric("recall", 20))
     assert first.read_bytes() == named.read_bytes() != other.read_bytes()
@@ -81,5 +82,5 @@ def test_the_target_is_chosen_by_name(tmp_path):
 
 def test_an_unknown_target_is_an_error_that_lists_the_known(tmp_path):
     with pytest.raises(DataError, match=r"recall@7.*Metrics with rows: recall@10"):
-        save_plot(rows(), tmp_path / "r.png", target=Metric("recall", 7))
+        save_plot(Answers(rows()), tmp_path / "r.png", target=Metric("recall", 7))
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,16 @@
+"""What a run answered, as the report takes it: estimates, comparisons, and what they were asked with."""
+
+from typing import NamedTuple
+
+from eval_engine.metric import Metric
+from eval_engine.report.comparison_row import ComparisonRow
+from eval_engine.report.estimate_row import EstimateRow
+
+
+class Answers(NamedTuple):
+    """The rows of one run; lakes of earlier versions hold no comparisons."""
+
+    estimates: list[EstimateRow]
+    comparisons: list[ComparisonRow] | tuple[()] = ()
+    confidence: float = 0.95
+    metrics: tuple[Metric, ...] = ()  # in the order they are reported in; others follow
