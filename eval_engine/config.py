@@ -81,6 +81,17 @@ class Evaluate(Strict):
     traditional: tuple[MetricText, ...] = Field((Metric("recall", 5),), description="among the exposed items only, as everybody reports it")
     ties: Literal["expected", "strict"] = "expected"
     confidence: float = Field(0.95, gt=0.5, lt=1)
+    margin: float = Field(0.01, ge=0, lt=1, description="two models are equivalent if neither is worse by more than this share")
+    power: float = Field(0.8, gt=0.5, lt=1, description="chance to tell two models apart that users_needed is for")
+    replicates: int = Field(1000, ge=0, le=100_000, description="of the Poisson bootstrap; 0: none")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the Poisson bootstrap")
+
+
+class Checks(Strict):
+    """Whether the random exposures are random: what counts as a failure, and whether it stops the run. docs/checks.md"""
+
+    level: float = Field(0.001, gt=0, lt=0.5, description="chance that a test of good data fails; 0.001: of a daily run, once in three years")
+    stop_on: Literal["nothing", "fail", "warn"] = Field("nothing", description="verdicts that stop a run before it ranks; warn: those and failures")
 
 
 class Evaluation(Strict):
@@ -100,6 +111,7 @@ class Evaluation(Strict):
         None, description="folder for copies of score tables that only Spark can read, removed after ranking; left out: <lake>/_staging"
     )
     top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
+    checks: Checks = Field(Checks(), description="of the random exposures, before anything is ranked")
     evaluate: Evaluate = Evaluate()
 
 

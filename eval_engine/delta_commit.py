@@ -35,9 +35,9 @@ def delta_uri(uri: str) -> str:
     return re.sub(r"^s3[an]://", "s3://", uri)
 
 
-def write_file(uri: str, rows: pa.Table, partition: dict[str, str]) -> WrittenFile:
-    """Write rows, without the partition's columns, to a file in the table's folder; no commit names it yet."""
-    name = f"run_id={partition['run_id']}/part-{uuid4()}.parquet"
+def write_file(uri: str, rows: pa.Table, partition: dict[str, str], attempt: str = "") -> WrittenFile:
+    """Write rows, without the partition's columns, to a file in the table's folder; no commit names it yet. attempt: stands in its name."""
+    name = f"run_id={partition['run_id']}/part-{attempt}-{uuid4()}.parquet"
     system, root = located(f"{uri}/{name}")
     system.create_dir(root.rsplit("/", 1)[0], recursive=True)
     pq.write_table(rows, root, filesystem=system)

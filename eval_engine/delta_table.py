@@ -21,6 +21,7 @@ TYPES = {
     "INT": pa.int32(),
     "DOUBLE": pa.float64(),
     "FLOAT": pa.float32(),
+    "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
 }
 FEATURES = [TableFeatures.AppendOnly, TableFeatures.Invariants, TableFeatures.CheckConstraints]
@@ -50,6 +51,12 @@ def create_table(uri: str, table: Table, id_type: str) -> None:
 def schema_of(uri: str) -> pa.Schema:
     """The columns of a table that is there."""
     return pa.schema(DeltaTable(delta_uri(uri)).schema().to_arrow())
+
+
+def fields_of(schema: pa.Schema) -> list[str]:
+    """The columns' names, and those of the fields in their structs, as Table.fields has them."""
+    inside = {column.name: column.type if pa.types.is_struct(column.type) else () for column in schema}
+    return [name for column, fields in inside.items() for name in (column, *(f"{column}.{field.name}" for field in fields))]
 
 
 def delta_version(path: str) -> tuple[str, int] | None:

@@ -1,37 +1,43 @@
-"""From the ranks table to estimates: one pass over the labelled pairs sums what every estimator, metric and cutoff needs, for all models.
+"""From the ranks table to statistics: one pass over the labelled pairs sums what every estimator, metric and cutoff needs, for all models.
 
-Each task adds up its users (statistics/ratio.py: exact sums, so that partitioning does not matter) and sends one row per model, estimator and
-metric; Spark adds those rows; the ratio is taken once, on the driver, of a table that grows with neither users nor items.
+Each task adds up its users by bucket (statistics/bucket_sums.py: exact, so that partitioning does not matter) and sends, per model and bucket, the
+packed sums and the few numbers per user that models are compared on; a second step adds those up and counts, bucket by bucket, on how many users each
+model beats each other one. Nothing else moves, and what comes out grows with neither users nor items.
 """
 
-import math
-from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.estimators.estimator import Estimator, Terms
+from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
+from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.planned import Plan
-from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge, ratio_sums
+from eval_engine.statistics.balanced import lump_of, two_digits
+from eval_engine.statistics.bucket_sums import COUNTS, LIMB, N_BUCKETS, SUMS, Sums, bucket_of, carried, summed
+from eval_engine.statistics.duels import wins
+from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
+from eval_engine.tables import STATISTICS, split
 from eval_engine.worker_process import settle
 
-Key = tuple[str, str, str, int]  # model, estimator, metric, k
-COUNTS = ("n_users", "n_left_out", "n_unknown")
-SUMS = ("a", "b", "aa", "ab", "bb")
-SCHEMA = "model STRING, estimator STRING, metric STRING, k INT, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, " + ", ".join(
-    f"{name} DECIMAL(38, 12)" for name in SUMS
-)
+PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
+PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("model", pa.string()), ("sums", pa.binary()), ("users", pa.binary()), ("values", pa.binary())])
+AT_ONCE = 64 * 2**20  # bytes of packed rows that are added up together
+ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
+STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
+STRATIFIED = ("ure_macro", "recall")  # its sums are kept by exposures, candidates and exposed positives, for balanced URE
 
 
 class Question(NamedTuple):
@@ -43,27 +49,38 @@ class Question(NamedTuple):
     ties: str
     sources: tuple[str, ...]  # label sources that the run has: random, truth
 
-    def asked(self) -> Iterator[tuple[Estimator, Metric]]:
+    def asked(self) -> list[tuple[Estimator, Metric]]:
         """Every estimator whose labels there are, with each of its metrics."""
-        for estimator in ESTIMATORS:
-            if self.sources_of(estimator) <= set(self.sources):
-                for metric in self.traditional if estimator.name == "traditional" else self.metrics:
-                    yield estimator, metric
+        return [
+            (estimator, metric)
+            for estimator in ESTIMATORS
+            if self.sources_of(estimator) <= set(self.sources)
+            for metric in (self.traditional if estimator.name == "traditional" else self.metrics)
+            if metric.name == estimator.metric
+        ]
 
     @staticmethod
     def sources_of(estimator: Estimator) -> set[str]:
         """The label sources it needs."""
         return {"random", "truth"} if estimator.source == "both" else {estimator.source}
 
+    def compared(self) -> list[Metric]:
+        """The quantities by which models are compared user by user: recall and precision order models alike on a user, as do DCG and nDCG."""
+        return sorted({_duel(metric) for metric in self.metrics if metric.name != "hit_rate"}) if "random" in self.sources else []
 
-def statistics(ranks: DataFrame, question: Question) -> DataFrame:
-    """The statistics table's rows, but for run_id, of rows of the ranks table."""
-    return _added(ranks.select("model", "candidates", "scored", *question.sources).mapInArrow(_summed(question), SCHEMA))
+
+def _duel(metric: Metric) -> Metric:
+    return Metric({"precision": "recall", "dcg": "ndcg"}.get(metric.name, metric.name), metric.k)
 
 
-def statistics_of(plans: Iterable[Plan], question: Question) -> DataFrame:
+def statistics(ranks: DataFrame, question: Question) -> Plan:
+    """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
+    return _added(ranks.select("model", "user_id", "candidates", "scored", *question.sources).mapInArrow(_summed(question), PACKED), question)
+
+
+def statistics_of(plans: Iterable[Plan], question: Question) -> Plan:
     """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
-    return _added(reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question)), SCHEMA) for plan in plans]))
+    return _added(reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question)), PACKED) for plan in plans]), question)
 
 
 def _then(first: Worker, second: Worker) -> Worker:
@@ -71,23 +88,6 @@ def _then(first: Worker, second: Worker) -> Worker:
         return second(first(batches))
 
     return run
-
-
-def _added(partial: DataFrame) -> DataFrame:
-    """The sums of all tasks in one: a few hundred rows of each come together in one worker."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        totals: dict[Key, RatioSums] = {}
-        for batch in batches:
-            columns = [column.to_pylist() for column in batch.columns]
-            for model, estimator, metric, k, *numbers in zip(*columns, strict=True):
-                key = (model, estimator, metric, k)
-                counts = dict(zip(COUNTS, numbers, strict=False))
-                sums = {name: int(x * SCALE) for name, x in zip(SUMS, numbers[len(COUNTS) :], strict=True)}
-                totals[key] = merge(totals.get(key, NO_USERS), RatioSums(**counts, **sums))
-        yield _rows(totals)
-
-    return partial.repartition(1).mapInArrow(run, SCHEMA)
 
 
 def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
@@ -100,35 +100,221 @@ def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
 
 
 def _summed(question: Question) -> Worker:
+    """The function that adds up the users of a task: rows of ranks in, PACKED out."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        totals: dict[Key, RatioSums] = {}
+        totals: dict[str, dict[int, npt.NDArray[Any]]] = {}
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():
                 rows = batch.filter(pc.equal(batch.column("model"), model))
-                facts = {source: rank_facts_of(rows.column(source), rows.column("candidates"), rows.column("scored")) for source in question.sources}
-                for estimator, metric in question.asked():
-                    key = (model, estimator.name, metric.name, metric.k)
-                    totals[key] = merge(totals.get(key, NO_USERS), ratio_sums(_terms(estimator, metric, facts, question)))
-        yield _rows(totals)
+                hashes = xxhash64(rows.column("user_id"))
+                bucket = bucket_of(hashes)
+                labelled = _labelled(rows, question)
+                _merge(totals.setdefault(model, {}), _bucket_rows(labelled, bucket, question))
+                yield _values(model, hashes, bucket, labelled, question)
+        for model, merged in totals.items():
+            yield _packed(model, merged)
 
     return run
 
 
-def _rows(totals: dict[Key, RatioSums]) -> pa.RecordBatch:
-    """Sums as rows of SCHEMA."""
-    rows = [(*key, *[getattr(sums, n) for n in COUNTS], *[Decimal(getattr(sums, s)).scaleb(-12) for s in SUMS]) for key, sums in totals.items()]
-    kinds = [pa.string(), pa.string(), pa.string(), pa.int32(), *[pa.int64()] * len(COUNTS), *[pa.decimal128(38, 12)] * len(SUMS)]
-    names = ["model", "estimator", "metric", "k", *COUNTS, *SUMS]
-    return pa.RecordBatch.from_arrays([pa.array([row[c] for row in rows], kind) for c, kind in enumerate(kinds)], names)
+def _labelled(rows: pa.RecordBatch, question: Question) -> dict[str, Labelled]:
+    """The labelled pairs of each source."""
+    found = {}
+    for source in question.sources:
+        facts = rank_facts_of(rows.column(source), rows.column("candidates"), rows.column("scored"))
+        found[source] = Labelled(facts, question.positive.of(facts.value), all_labelled=source == "truth")
+    return found
 
 
-def _terms(estimator: Estimator, metric: Metric, facts: dict[str, RankFacts], question: Question) -> Terms:
+def _terms(estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], ties: str) -> Terms:
     if estimator.source == "both":
-        truth = facts["truth"]
-        return estimator.terms(truth, question.positive.of(truth.value), metric.k, question.ties, facts["random"].n_labels)
-    chosen = facts[estimator.source]
-    return estimator.terms(chosen, question.positive.of(chosen.value), metric.k, question.ties)
+        return estimator.terms(labelled["truth"], metric.k, ties, labelled["random"].facts.n_labels)
+    return estimator.terms(labelled[estimator.source], metric.k, ties)
+
+
+def _bucket_rows(labelled: dict[str, Labelled], bucket: npt.NDArray[Any], question: Question) -> Iterator[npt.NDArray[Any]]:
+    """For each cell of the question: the sums of these users by bucket, and stratum where it has those, as rows of (bucket, ROW)."""
+    strata, which = _strata(labelled["random"]) if "random" in labelled else (np.zeros((1, 3), np.int64), np.zeros(bucket.size, np.int64))
+    none = np.zeros((1, 3), np.int64)
+    for cell, (estimator, metric) in enumerate(question.asked()):
+        source = labelled["truth" if estimator.source == "both" else estimator.source]
+        terms = _terms(estimator, metric, labelled, question.ties)
+        tied = bool((source.tied > 0).any())
+        low, high = (_terms(estimator, metric, labelled, ties) if tied else terms for ties in ("strict", "optimistic"))
+        by_stratum = (estimator.name, estimator.metric) == STRATIFIED
+        kinds, row = (strata, which * N_BUCKETS + bucket) if by_stratum else (none, bucket)
+        sums = summed(terms, low.numerator, high.numerator, row, len(kinds) * N_BUCKETS)
+        used = np.flatnonzero(sums.counts.any(axis=1))
+        found = np.empty(used.size, ROW)
+        found["bucket"], found["cell"], found["stratum"] = used % N_BUCKETS, cell, kinds[used // N_BUCKETS]
+        for name, values in zip(("counts", "whole", "part"), sums, strict=True):
+            found[name] = values[used]
+        yield found
+
+
+def _strata(random: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The kinds of users, as (exposures, candidates, exposed positives), each coarse, and the number of each user's; none with uneven exposure."""
+    if random.weight is not None:
+        return np.zeros((1, 3), np.int64), np.zeros(random.facts.n_users, np.int64)
+    kind = np.stack([two_digits(random.n_labelled), two_digits(random.candidates), lump_of(random.n_positive)])
+    kinds, which = np.unique(kind, axis=1, return_inverse=True)
+    return kinds.T, which.reshape(-1)
+
+
+def _merge(totals: dict[int, npt.NDArray[Any]], found: Iterable[npt.NDArray[Any]]) -> None:
+    """Add rows to what a task has of a model, by cell."""
+    for rows in found:
+        if rows.size:
+            cell = int(rows["cell"][0])
+            totals[cell] = _added_rows(np.concatenate([totals[cell], rows])) if cell in totals else rows
+
+
+def _added_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows with the same key in one."""
+    keys = np.column_stack([rows[name] for name in ("bucket", "cell", "stratum")])
+    kinds, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    if len(kinds) == rows.size:
+        return rows
+    found = rows[first].copy()
+    for name in ("counts", "whole", "part"):
+        found[name] = 0
+        np.add.at(found[name], which.reshape(-1), rows[name])
+    sums = carried(Sums(found["counts"], found["whole"], found["part"]))
+    found["whole"], found["part"] = sums.whole, sums.part
+    return found
+
+
+def _packed(model: str, totals: dict[int, npt.NDArray[Any]]) -> pa.RecordBatch:
+    """A row per bucket, with the bytes of its sums."""
+    rows = np.concatenate([np.empty(0, ROW), *totals.values()])
+    rows = rows[np.argsort(rows["bucket"], kind="stable")]
+    buckets, starts = np.unique(rows["bucket"], return_index=True)
+    parts = [part.tobytes() for part in np.split(rows, starts[1:])][: buckets.size]
+    return _batch(buckets, model, parts, [None] * len(parts), [None] * len(parts))
+
+
+def _values(model: str, hashes: npt.NDArray[Any], bucket: npt.NDArray[Any], labelled: dict[str, Labelled], question: Question) -> pa.RecordBatch:
+    """A row per bucket, with the users who have a value and the numbers that models are compared on."""
+    asked = question.compared()
+    if not asked:
+        return _batch(np.empty(0, np.int32), model, [], [], [])
+    random = labelled["random"]
+    some = np.flatnonzero(random.n_positive > 0)
+    some = some[np.argsort(bucket[some], kind="stable")]
+    values = np.empty((some.size, len(asked)), np.float32)
+    named = {(estimator.metric, estimator.name): estimator for estimator in ESTIMATORS}
+    for n, metric in enumerate(asked):
+        terms = named[metric.name, "ure_mean" if metric.name == "ndcg" else "ure_macro"].terms(random, metric.k, question.ties)
+        values[:, n] = np.where(terms.denominator > 0, terms.numerator, np.nan)[some]
+    buckets, starts = np.unique(bucket[some], return_index=True)
+    users, parts = np.split(hashes[some], starts[1:]), np.split(values, starts[1:])
+    n = buckets.size
+    return _batch(buckets, model, [None] * n, [x.tobytes() for x in users[:n]], [x.tobytes() for x in parts[:n]])
+
+
+def _batch(buckets: npt.NDArray[Any], model: str, *columns: Sequence[bytes | None]) -> pa.RecordBatch:
+    binary = [pa.array(column, pa.binary()) for column in columns]
+    return pa.RecordBatch.from_arrays([pa.array(buckets, pa.int32()), pa.array([model] * len(buckets), pa.string()), *binary], schema=PACKED_ARROW)
+
+
+def _added(packed: DataFrame, question: Question) -> Plan:
+    """Makes the statistics of each bucket from what tasks found of it."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[tuple[Any, ...]] = []
+        size = 0
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if size > AT_ONCE and row[0] != waiting[-1][0]:
+                    yield _statistics_rows(waiting, question)
+                    waiting, size = [], 0
+                waiting.append(row)
+                size += sum(len(part) for part in row[2:] if part is not None)
+        if waiting:
+            yield _statistics_rows(waiting, question)
+
+    return Plan(packed.repartition("bucket").sortWithinPartitions("bucket"), run)
+
+
+def _statistics_rows(packed: list[tuple[Any, ...]], question: Question) -> pa.RecordBatch:
+    """Rows of STATISTICS_COLUMNS, of packed rows: all that there is of some buckets."""
+    asked, compared = question.asked(), question.compared()
+    models = sorted({row[1] for row in packed})
+    rows, of = [], []
+    for number, model in enumerate(models):
+        own = [np.frombuffer(row[2], ROW) for row in packed if row[1] == model and row[2] is not None]
+        rows.append(_added_rows(np.concatenate([np.empty(0, ROW), *own])))
+        of.append(np.full(rows[-1].size, number))
+    every, model_of = np.concatenate(rows), np.concatenate(of)
+    order = np.lexsort((*every["stratum"].T[::-1], every["bucket"], every["cell"], model_of))
+    every, model_of = every[order], model_of[order]
+    cells = every["cell"]
+
+    def told(values: list[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array(values, kind).take(pa.array(cells))
+
+    by_stratum = np.array([(e.name, e.metric) == STRATIFIED for e, _ in asked])[cells] & (every["stratum"][:, 1] > 0)
+    columns: dict[str, pa.Array] = {
+        "model": pa.array(models, pa.string()).take(pa.array(model_of)),
+        "estimator": told([e.name for e, _ in asked], pa.string()),
+        "metric": told([e.metric for e, _ in asked], pa.string()),
+        "k": told([m.k for _, m in asked], pa.int32()),
+        "stratum": pa.StructArray.from_arrays(
+            [pa.array(every["stratum"][:, n], pa.int32()) for n in range(3)],
+            ["exposures", "candidates", "positives"],
+            mask=pa.array(~by_stratum),
+        ),
+        "bucket": pa.array(every["bucket"], pa.int32()),
+        **{name: pa.array(every["counts"][:, n]) for n, name in enumerate(COUNTS)},
+        **{name: _decimals(every["whole"][:, n], every["part"][:, n]) for n, name in enumerate(SUMS)},
+    }
+    duels = [compared.index(_duel(m)) if e.name.startswith("ure") and _duel(m) in compared else -1 for e, m in asked]
+    columns["wins"] = _wins_column(models, every, model_of, np.array(duels), _won(packed, models, len(compared)))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dict[int, npt.NDArray[np.int64]]:
+    """By bucket: how many users each model wins against each other one, by each number that is compared."""
+    found = {}
+    for bucket in sorted({row[0] for row in packed}) if n_values else ():
+        users = {model: [np.empty(0, np.int64)] for model in models}
+        values = {model: [np.empty((0, n_values), np.float32)] for model in models}
+        for number, model, _, keys, numbers in packed:
+            if number == bucket and keys is not None:
+                users[model].append(np.frombuffer(keys, np.int64))
+                values[model].append(np.frombuffer(numbers, np.float32).reshape(-1, n_values))
+        found[bucket] = wins([np.concatenate(users[m]) for m in models], [np.concatenate(values[m]) for m in models], n_values)
+    return found
+
+
+def _wins_column(
+    models: list[str], rows: npt.NDArray[Any], model_of: npt.NDArray[Any], duels: npt.NDArray[Any], won: dict[int, npt.NDArray[np.int64]]
+) -> pa.Array:
+    """Of each row: the users that its model wins against each other model; NULL but for the first stratum of a model's cell and bucket."""
+    first = np.ones(rows.size, np.bool_)
+    first[1:] = (rows["cell"][1:] != rows["cell"][:-1]) | (rows["bucket"][1:] != rows["bucket"][:-1]) | (model_of[1:] != model_of[:-1])
+    has = first & (duels[rows["cell"]] >= 0)
+    n = len(models)
+    offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
+    rivals = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
+    names = rivals[model_of[has]].reshape(-1)
+    counts = np.array(
+        [won[b][i, rivals[i], d] for b, i, d in zip(rows["bucket"][has], model_of[has], duels[rows["cell"][has]], strict=True)], np.int64
+    )
+    keys = pa.array(models, pa.string()).take(pa.array(names, pa.int64()))
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(counts.reshape(-1)), mask=pa.array(~has))
+
+
+def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64]) -> pa.Array:
+    """whole + part / 1e12 as DECIMAL(38, 12), exactly."""
+    bits = np.empty((whole.size, 2), np.int64)
+    bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits, where they are enough
+    bits[:, 1] = bits[:, 0] >> np.int64(63)
+    for n in np.flatnonzero(np.abs(whole) >= LARGEST_SUM // SCALE):
+        bits[n] = np.frombuffer((int(whole[n]) * SCALE + int(part[n])).to_bytes(16, "little", signed=True), np.int64)
+    return pa.Array.from_buffers(pa.decimal128(38, 12), whole.size, [None, pa.py_buffer(bits)])
 
 
 def rank_facts_of(labels: pa.StructArray, candidates: pa.Array, scored: pa.Array) -> RankFacts:
@@ -141,29 +327,14 @@ def rank_facts_of(labels: pa.StructArray, candidates: pa.Array, scored: pa.Array
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
         columns["scores"] = columns["scores"].fill_null(float("nan"))
     flat = {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
-    return RankFacts(offsets, flat["values"], flat["scores"], flat["above"], flat["tied"], candidates.to_numpy(zero_copy_only=False))
-
-
-def estimates(rows: Iterable[Row], confidence: float) -> list[tuple[object, ...]]:
-    """The estimates table's rows of the statistics table's rows."""
-    words = {estimator.name: estimator.estimand for estimator in ESTIMATORS}
-    found: list[tuple[object, ...]] = []
-    for row in sorted(rows, key=lambda r: (r["model"], r["estimator"], r["metric"], r["k"])):
-        sums = RatioSums(**{name: row[name] for name in COUNTS}, **{name: int(row[name] * SCALE) for name in SUMS})
-        result = estimate(sums, confidence)
-        numbers = [None if math.isnan(x) else x for x in result[:4]]
-        found.append(
-            (
-                row["model"],
-                row["estimator"],
-                row["metric"],
-                row["k"],
-                *numbers,
-                confidence,
-                sums.n_users,
-                sums.n_left_out,
-                sums.n_unknown,
-                words[row["estimator"]],
-            )
-        )
-    return found
+    probability = labels.field("probabilities").flatten().to_numpy(zero_copy_only=False) if "probabilities" in {f.name for f in labels.type} else None
+    known = probability is not None and probability.size == flat["values"].size and probability.size > 0
+    return RankFacts(
+        offsets,
+        flat["values"],
+        flat["scores"],
+        flat["above"],
+        flat["tied"],
+        candidates.to_numpy(zero_copy_only=False),
+        probability if known else None,
+    )

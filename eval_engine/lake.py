@@ -18,11 +18,13 @@ from deltalake.exceptions import TableNotFoundError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from eval_engine.config import check_run_id
 from eval_engine.delta_commit import WrittenFile, commit_files, delta_uri, write_file
-from eval_engine.delta_table import arrow_schema, create_table, partitions_of, rows_of, schema_of
+from eval_engine.delta_table import arrow_schema, create_table, fields_of, partitions_of, rows_of, schema_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
+from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
 
@@ -113,6 +115,35 @@ class Lake:
             else:
                 writer.save(f"{self.root}/{table.name}")
 
+    def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
+        """Like replace, of what `worker` makes of the rows by mapInArrow: the table's columns, less those in `where`; a few per task. The rows that were written."""
+        schema = ", ".join(kind for name, kind in zip(table.names, split(table.columns("BIGINT")), strict=True) if name not in where).replace(
+            " NOT NULL", ""
+        )
+        if self.not_for_workers:
+            self.replace(table, rows.mapInArrow(worker, schema), where)
+            return self.read(table, where["run_id"])
+        self.create(table, "BIGINT", where)
+        uri, target = self._uri(table), Target(self._uri(table), where["run_id"], uuid4().hex)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            made = [batch for batch in worker(batches) if batch.num_rows]
+            files = [write_file(uri, pa.Table.from_batches(made), where, target.attempt)] if made else []
+            columns = [[file.path for file in files], [file.n_bytes for file in files], [file.stats for file in files]]
+            kinds = [pa.string(), pa.int64(), pa.string()]
+            yield pa.RecordBatch.from_arrays([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], ["path", "n_bytes", "stats"])
+
+        files: list[WrittenFile] = []
+        try:
+            with self._told(table):
+                found = rows.mapInArrow(write, "path STRING, n_bytes BIGINT, stats STRING").collect()
+                written = [WrittenFile(row["path"], row["n_bytes"], where, row["stats"]) for row in found]
+                self.commit(table, written, where)
+            files = written
+        finally:
+            sweep(target, files)
+        return self.spark.read.schema(schema).parquet(*[f"{uri}/{file.path}" for file in files]) if files else self.spark.createDataFrame([], schema)
+
     @cached_property
     def not_for_workers(self) -> str | None:
         """Why workers and delta-rs cannot put files of their own into the lake's tables; None if they can."""
@@ -177,9 +208,9 @@ class Lake:
                     f"COMMENT {_quoted(table.about)} {properties}"
                 )
             have = self._columns(table) or {}
-        if set(have) != set(table.names):
+        if set(have) != set(table.fields):
             raise LakeError(
-                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.names))}: another version made it. Give another `lake`."
+                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.fields))}: another version made it. Give another `lake`."
             )
         for name in ("user_id", "item_id"):
             if name in have and have[name] != id_type:
@@ -189,15 +220,20 @@ class Lake:
                 )
 
     def _columns(self, table: Table) -> dict[str, str] | None:
-        """The columns of the table and their types (BIGINT, STRING, ... of ids, at least); None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
+        """The columns of the table, the fields of structs (`random.items`) among them, and their types (BIGINT, STRING, ... of ids, at least); None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
         if not self.in_catalog:
             try:
-                return {field.name: IDS.get(str(field.type), "") for field in schema_of(self._uri(table))}
+                schema = schema_of(self._uri(table))
+                return dict.fromkeys(fields_of(schema), "") | {field.name: IDS.get(str(field.type), "") for field in schema}
             except TableNotFoundError:
                 return None
             except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
                 pass
-        return {name: kind.upper() for name, kind in self.spark.table(self.name(table)).dtypes} if self.has(table) else None
+        if not self.has(table):
+            return None
+        found = self.spark.table(self.name(table))
+        inside = [f"{column.name}.{name}" for column in found.schema if isinstance(column.dataType, StructType) for name in column.dataType.names]
+        return dict.fromkeys(inside, "") | {name: kind.upper() for name, kind in found.dtypes}
 
     @contextmanager
     def _told(self, table: Table) -> Iterator[None]:

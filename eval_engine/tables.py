@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LABELS = "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>>"
+LABELS = "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, probabilities: ARRAY<DOUBLE>>"
 SUM = "DECIMAL(38, 12)"
 
 
@@ -30,6 +30,19 @@ class Table(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.split()[0] for column in split(self.ddl))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns' names, and those of the fields in their structs.
+
+        >>> Table("t", "", "a INT NOT NULL, b STRUCT<c: ARRAY<INT>, d: STRING>", ("a",)).fields
+        ('a', 'b', 'b.c', 'b.d')
+        """
+        found = []
+        for name, kind in (column.split(maxsplit=1) for column in split(self.ddl)):
+            inside = split(kind[len("STRUCT<") : -1]) if kind.startswith("STRUCT<") else ()
+            found += [name, *(f"{name}.{field.split(':')[0]}" for field in inside)]
+        return tuple(found)
 
 
 def split(text: str) -> Iterator[str]:
@@ -55,6 +68,11 @@ def _ranked(source: str) -> tuple[str, ...]:
     return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
 
 
+PROBABLE = (  # random.probabilities, NULL unless exposures come with theirs: one for each item, above 0 and at most 1
+    "size(random.probabilities) = size(random.items) AND coalesce(array_min(random.probabilities), 1) > 0 "
+    "AND coalesce(array_max(random.probabilities), 1) <= 1"
+)
+
 CATALOGUE = Table(
     "catalogue",
     "The items of the run in the order of dense score vectors.",
@@ -72,32 +90,58 @@ RANKS = Table(
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
         *_ranked("truth"),
+        f"random IS NULL OR random.probabilities IS NULL OR ({PROBABLE})",
+        "truth IS NULL OR truth.probabilities IS NULL",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
     ("run_id", "model", "inputs"),  # inputs: a fingerprint of what the model was ranked from, so that it is not ranked again
 )
 STATISTICS = Table(
     "statistics",
-    "Mergeable sums over users of each estimate's numerator a and denominator b: exact, so the same on any partitioning.",
+    "Mergeable sums, by bucket of users, of each estimate's numerator a and denominator b: exact, so the same on any partitioning. bucket is "
+    "pmod(xxhash64(user_id), 256); stratum: exposures, candidates and exposed positives of the users, each coarse, where balanced URE needs them; a_low, a_high: "
+    "a with all ties broken against and for the model; wins: users on which the model is better than each other one.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, "
-    f"n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}",
-    ("run_id", "model", "estimator", "metric", "k"),
-    ("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0"),
+    "stratum STRUCT<exposures: INT, candidates: INT, positives: INT>, bucket INT NOT NULL, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, "
+    f"a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}, a_low {SUM}, a_high {SUM}, wins MAP<STRING, BIGINT>",
+    ("run_id", "model", "estimator", "metric", "k", "stratum", "bucket"),
+    ("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
 )
 ESTIMATES = Table(
     "estimates",
-    "What each estimator says of each model, with its standard error and interval; NULL where it is undefined.",
+    "What each estimator says of each model, with its standard error and interval; NULL where it is undefined, and then the reason.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, value DOUBLE, "
-    "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, estimand STRING",
+    "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, ties_low DOUBLE, ties_high DOUBLE, bootstrap_error DOUBLE, bootstrap_low DOUBLE, "
+    "bootstrap_high DOUBLE, chance_best DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, left_out STRING, estimand STRING, reason STRING",
     ("run_id", "model", "estimator", "metric", "k"),
-    ("n_unknown = 0 OR value IS NULL", "value IS NULL OR NOT isnan(value)", "low IS NULL OR low <= value", "high IS NULL OR high >= value"),
+    (
+        "value IS NULL OR NOT isnan(value)",
+        "low IS NULL OR low <= value",
+        "high IS NULL OR high >= value",
+        "value IS NOT NULL OR reason IS NOT NULL",
+        "chance_best IS NULL OR (chance_best >= 0 AND chance_best <= 1)",
+    ),
+)
+COMPARISONS = Table(
+    "comparisons",
+    "Every pair of models under each estimator, paired over users: the difference, its interval and p, adjusted over the pairs (Holm, Benjamini-Hochberg); on how many "
+    "users each wins; p that one is no worse than the other by more than the margin; users it would take to tell them apart.",
+    "run_id STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, model_a STRING NOT NULL, model_b STRING NOT NULL, "
+    "difference DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, p DOUBLE, p_holm DOUBLE, p_fdr DOUBLE, wins BIGINT, ties BIGINT, losses BIGINT, "
+    "margin DOUBLE, p_a_no_worse DOUBLE, p_b_no_worse DOUBLE, verdict STRING, users_needed BIGINT, power DOUBLE",
+    ("run_id", "estimator", "metric", "k", "model_a", "model_b"),
+    (
+        "p IS NULL OR (p >= 0 AND p <= 1 AND p_holm >= p AND p_fdr >= p)",
+        "verdict IN ('a better', 'b better', 'equivalent', 'not decided')",
+        "model_a != model_b",
+    ),
 )
 QUALITY = Table(
     "quality",
-    "How many input rows broke a rule, an example of them, and what was done.",
-    "run_id STRING NOT NULL, table STRING NOT NULL, rule STRING NOT NULL, n_rows BIGINT, example STRING, action STRING",
+    "How many input rows broke a rule, an example of them, and what was done; and what each check of the random exposures says (verdict, docs/checks.md).",
+    "run_id STRING NOT NULL, table STRING NOT NULL, rule STRING NOT NULL, n_rows BIGINT, example STRING, action STRING, verdict STRING, statistic DOUBLE, p DOUBLE",
     ("run_id", "table", "rule"),
-    ("n_rows >= 0",),
+    ("n_rows >= 0", "verdict IS NULL OR verdict IN ('pass', 'warn', 'fail', 'not applicable')", "p IS NULL OR (p >= 0 AND p <= 1)"),
 )
 QUARANTINE = Table(
     "quarantine",
@@ -123,5 +167,27 @@ TRIALS = Table(
     ("status IN ('done', 'failed')", "epochs IS NULL OR best_epoch <= epochs"),
     ("run_id", "model"),
 )
+AGREEMENT = Table(
+    "agreement",
+    "How far each scheme agrees with true recall at truth_k over the run's models, exposures drawn from the truth (docs/study.md): correlations and pairs of models in the wrong "
+    "order; predicted_k: where agreement should be highest, k N / exposures for the traditional scheme (Theorem 1 of the paper) and k for URE; *_max: highest of its curve.",
+    "run_id STRING NOT NULL, scheme STRING NOT NULL, exposures INT NOT NULL, k INT NOT NULL, truth_k INT NOT NULL, predicted_k DOUBLE NOT NULL, n_models INT NOT NULL, "
+    "n_flipped INT NOT NULL, pearson DOUBLE, kendall DOUBLE, pearson_max BOOLEAN NOT NULL, kendall_max BOOLEAN NOT NULL, reason STRING",
+    ("run_id", "scheme", "exposures", "k", "truth_k"),
+    (
+        "scheme IN ('traditional', 'ure_macro', 'ure_micro')",
+        "pearson IS NULL OR (pearson >= -1 AND pearson <= 1)",
+        "kendall IS NULL OR (kendall >= -1 AND kendall <= 1)",
+        "reason IS NOT NULL OR (pearson IS NOT NULL AND kendall IS NOT NULL)",
+    ),
+)
+STUDY_ESTIMATES = Table(
+    "study_estimates",
+    "What each scheme of a study says of each model: recall over all candidates (full: the truth, exposures NULL; ure_macro, ure_micro), or among so many drawn ones (traditional).",
+    "run_id STRING NOT NULL, model STRING NOT NULL, scheme STRING NOT NULL, exposures INT, k INT NOT NULL, value DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, "
+    "confidence DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT",
+    ("run_id", "model", "scheme", "exposures", "k"),
+    ("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
+)
 
-TABLES = (CATALOGUE, RANKS, STATISTICS, ESTIMATES, QUALITY, QUARANTINE, RUNS, TRIALS)
+TABLES = (CATALOGUE, RANKS, STATISTICS, ESTIMATES, COMPARISONS, QUALITY, QUARANTINE, RUNS, TRIALS, AGREEMENT, STUDY_ESTIMATES)

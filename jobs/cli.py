@@ -4,6 +4,7 @@
     plumbline train conf/run.yaml       train the models of a run and write their scores
     plumbline search conf/run.yaml      the same for all trials of its searches, and a table of them
     plumbline evaluate conf/run.yaml    rank, evaluate, report
+    plumbline study conf/studies/ure.yaml   simulate, train and rank a panel of models; which scheme agrees with the truth, and where
     plumbline show RUN --lake LAKE      a finished run's table again
 
 Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run. Each stage is also a script for spark-submit (`jobs/rank.py --config ...`).
@@ -102,6 +103,26 @@ def search(config: Annotated[Path, typer.Argument(help="the run's YAML file")], 
     loaded, console = load(config, run_id), Console()
     run(loaded, console)
     show_trials(loaded, console)
+
+
+@app.command()
+def study(config: Annotated[Path, typer.Argument(help="a run's YAML file with a study section")], run_id: RunIdOption = None) -> None:
+    """Simulate and train where the config says so, rank, and study how well each scheme agrees with the truth."""
+    from jobs import rank, simulate
+    from jobs import study as studying
+    from jobs.train import run as run_training
+
+    loaded, console = load(config, run_id), Console()
+    if loaded.study is None:
+        raise ConfigError(f"{config}: has no study section, so there is nothing to study. See conf/studies/ure.yaml.")
+    with console.status("Starting Spark"):
+        spark = _session()
+    if loaded.world:
+        simulate.run(spark, loaded, console)
+    if loaded.train:
+        run_training(loaded, console)
+    for stage in (rank.run, studying.run):
+        stage(spark, loaded, console)
 
 
 @app.command()

@@ -3,7 +3,8 @@
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
 Reads scores, exposures, feedback, catalogue and, where there is one, the truth. Writes catalogue, ranks, quality, quarantine (replaces this
-run_id only: safe to retry). Scores are read once (twice where a user's rows are spread over files); evaluating needs only what is written here.
+run_id only: safe to retry). Before it ranks it checks whether the random exposures are random (docs/checks.md). Scores are read once (twice
+where a user's rows are spread over files); evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator
@@ -14,15 +15,18 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
+from rich.markup import escape
 
+from eval_engine import exposure_checks
 from eval_engine.catalogue import check_catalogue
 from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile
 from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
-from eval_engine.judged_labels import OUTSIDE_FRAME, TABLE, refuse
+from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
+from eval_engine.quality_row import QualityRow
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.facts import Facts
@@ -38,11 +42,12 @@ from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.score_tables import ScoreTable, forget_copy, score_table
-from jobs.stage import stage, stage_status
+from jobs.stage import done_with, stage
 
 PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
+EXPOSED = PAIR | {PROBABILITY: "value"}  # the last may be missing
 ITEM = {"item_id": "id", "position": "position"}
-Quality = list[tuple[str, str, int, str, str]]  # table, rule, n_rows, example, action
+Quality = list[QualityRow]
 
 
 class Ranked(NamedTuple):
@@ -68,7 +73,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     lake = Lake(spark, config.lake)
     config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
-    done_before = stage_status(lake, config.run_id, "rank") == "done"
+    before, now = done_with(lake, config.run_id, "rank"), config.model_dump(mode="json")
+    done_before = before is not None and all(before.get(name) == now[name] for name in ("checks", "positive"))  # else the checks are made again
     with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), batches_by_bytes(spark), ExitStack() as until_done:
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
@@ -76,6 +82,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             return
         with spark_progress(spark, console, "Checking the inputs"):
             inputs = until_done.enter_context(checked(spark, config, lake, ranked))
+        if stopped := [row for row in inputs.quality if row.action == exposure_checks.STOPPED]:
+            lake.put(QUALITY, inputs.quality, run_id)
+            raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
             console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
         if lake.not_for_workers:
@@ -94,12 +103,15 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.put(QUALITY, quality, run_id)
-        if any(action == "quarantined" for *_, action in quality):
+        if any(row.action == "quarantined" for row in quality):
             lake.replace(QUARANTINE, _quarantined(inputs.found, lake, config.run_id), run_id)
         else:
             lake.put(QUARANTINE, [], run_id)
-        for table_name, rule, n_rows, example, action in quality:
-            console.print(f"[yellow]{table_name}: {n_rows:,} rows {rule}, {action}[/] [dim](first: {example})[/]", highlight=False)
+        for row in quality:
+            if row.verdict is None:
+                console.print(f"[yellow]{row.table}: {row.n_rows:,} rows {row.rule}, {row.action}[/] [dim](first: {row.example})[/]", highlight=False)
+            elif row.verdict in (exposure_checks.WARN, exposure_checks.FAIL):
+                console.print(f"[yellow]{row.table}: {row.rule}: {row.verdict}[/] [dim]{escape(row.example)}[/]", highlight=False)
 
 
 def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
@@ -133,7 +145,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     no commit names are removed then."""
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
-    frames = {source: _read(spark, table, inputs[table], PAIR) for source, table in TABLE.items() if table in inputs}
+    frames = {
+        source: _read(spark, table, inputs[table], EXPOSED if source == "random" else PAIR) for source, table in TABLE.items() if table in inputs
+    }
     labels = {source: _pairs(df, TABLE[source], inputs[TABLE[source]]) for source, df in frames.items()}
     staging = _staging(config)
     with ExitStack() as until_done:
@@ -160,21 +174,25 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             config.frame == "unseen",
             bool(config.fused_models()),
             id_type,
+            config.positive,
         )
         with few_scan_tasks(spark):
             found = ranking.assembled(spark, asked, settings)
         until_done.callback(found.rows.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
         quality = _judged(found.facts, labels, models, config)
+        told = exposure_checks.exposure_checks(spark, found, config.frame, "logged" in labels, config.checks.level)
+        quality += exposure_checks.stopping(told, config.checks.stop_on)
         if kept is not None and config.fused_models():
-            rows = rows_of_parcels(found.rows, "labels", labels_schema(id_type))
-            coverage.refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), rows, settings)
+            lake.create(RANKS, id_type, {"run_id": config.run_id})  # it is there: an error if another version made it
+            rows = rows_of_parcels(found.rows, "labels", labels_schema(id_type, found.ranking))
+            coverage.refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), rows, found.ranking)
         yield Checked(written, found, tables, models, quality)
 
 
 def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     """A label table, by its files if workers can read them themselves."""
     kind = where.format or input_format(where.path)
-    columns = {name: where.columns.get(name, name) for name in PAIR}
+    columns = {name: where.columns.get(name, name) for name in df.columns}
     files = table_files(df, where.path, kind)
     n_bytes = stored_bytes(files)
     by_spark = (
@@ -258,7 +276,7 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
 
 
 def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where.path, where.format, where.columns, wanted)
+    return read_input(spark, table, where.path, where.format, where.columns, wanted, (PROBABILITY,))
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:
@@ -271,7 +289,7 @@ def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, in
         counted = rule == OUTSIDE_FRAME
         if config.on_bad_rows == "error" and not counted:
             raise refuse(source, rule, *told)
-        quality.append((TABLE[source], rule, *told, "not candidates, left out" if counted else "quarantined"))
+        quality.append(QualityRow(TABLE[source], rule, *told, "not candidates, left out" if counted else "quarantined"))
     if not sum(facts.users.values()):
         raise DataError(
             f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
@@ -282,7 +300,7 @@ def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, in
     for rule, told in sorted(facts.uncovered.items()):
         if config.on_bad_rows == "error" or rule != "not_scored":
             raise coverage.refuse(rule, *told)
-        quality.append(("scores", rule, *told, "left out"))
+        quality.append(QualityRow("scores", rule, *told, "left out"))
     return quality
 
 
@@ -291,14 +309,18 @@ def _unranked(lake: Lake, run_id: str) -> Quality:
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     example = F.concat(F.lit("model="), "model", F.lit(", user_id="), F.col("user_id").cast("string"), F.lit(": "), "problem")
     found = bad.agg(F.count(F.lit(1)).alias("n_rows"), F.min(example).alias("example")).first()
-    return [("scores", "bad_vector", found["n_rows"], found["example"], "quarantined")] if found and found["n_rows"] else []
+    return [QualityRow("scores", "bad_vector", found["n_rows"], found["example"], "quarantined")] if found and found["n_rows"] else []
 
 
 def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame:
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
-    rows = rows_of_parcels(found.rows, "broken", f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE")
-    pairs = rows.select(table.alias("table"), "rule", F.to_json(F.struct("user_id", "item_id", "value"), {"ignoreNullFields": "false"}).alias("row"))
+    columns = f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE"
+    rows = rows_of_parcels(found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns)
+    row = F.to_json(F.struct(*PAIR), {"ignoreNullFields": "false"})
+    if found.ranking.probabilities:
+        row = F.when(F.col("source") == "random", F.to_json(F.struct(*EXPOSED), {"ignoreNullFields": "false"})).otherwise(row)
+    pairs = rows.select(table.alias("table"), "rule", row.alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(
         F.lit("scores").alias("table"), F.lit("bad_vector").alias("rule"), F.to_json(F.struct("model", "user_id", "problem")).alias("row")

@@ -2,7 +2,7 @@
 
     spark-submit jobs/report.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads estimates, quality, runs. Writes RUN.png and RUN.html into the folder `report` of the config.
+Reads estimates, comparisons, quality, runs. Writes RUN.png and RUN.html into the folder `report` of the config.
 """
 
 from pathlib import Path
@@ -12,30 +12,46 @@ from rich.console import Console
 
 from eval_engine.errors import DataError
 from eval_engine.lake import Lake
+from eval_engine.metric import Metric
+from eval_engine.report.answers import Answers
+from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.console import print_report
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.html import save_html
 from eval_engine.report.plot import save_plot
-from eval_engine.tables import ESTIMATES, RUNS
+from eval_engine.report.quality_block import CheckLine, check_lines, checks_table
+from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
+from jobs.stage import done_with
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Print the run's table, draw its picture, write its page."""
     folder = Path(config.report)
     with spark_progress(spark, console, "Reporting"):
-        rows, confidence = read_estimates(spark, config.lake, config.run_id)
-        picture = save_plot(rows, folder / f"{config.run_id}.png", config.evaluate.metrics[0], confidence)
-        page = save_html(rows, run_facts(spark, config.lake, config.run_id), picture, folder / f"{config.run_id}.html", confidence)
-    print_report(rows, console, confidence)
+        answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
+        picture = save_plot(answers, folder / f"{config.run_id}.png", config.evaluate.metrics[0])
+        checks = read_checks(spark, config.lake, config.run_id)
+        page = save_html(answers, run_facts(spark, config.lake, config.run_id), picture, folder / f"{config.run_id}.html", checks)
+    print_checks(checks, console)
+    print_report(answers, console)
     console.print(f"Tables: {config.lake}   Picture: {picture}   Page: {page}", soft_wrap=True, highlight=False)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
     """Print a finished run's table."""
+    evaluated = done_with(Lake(spark, lake), run_id, "evaluate") or {}
+    asked = evaluated.get("evaluate", {}).get("metrics", [])
+    answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
+    print_checks(read_checks(spark, lake, run_id), console)
+    print_report(answers, console)
+
+
+def read_answers(spark: SparkSession, lake: str, run_id: str, metrics: tuple[Metric, ...]) -> Answers:
+    """What the run answered; metrics are reported in this order."""
     rows, confidence = read_estimates(spark, lake, run_id)
-    print_report(rows, console, confidence)
+    return Answers(rows, read_comparisons(spark, lake, run_id), confidence, metrics)
 
 
 def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[EstimateRow], float]:
@@ -43,7 +59,25 @@ def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[Es
     found = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
     if not found:
         raise DataError(f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give another --lake.")
-    return [EstimateRow(*[row[name] for name in EstimateRow._fields]) for row in found], found[0]["confidence"]
+    known = [name for name in EstimateRow._fields if name in found[0]]  # lakes of earlier versions have fewer
+    return [EstimateRow(**{name: row[name] for name in known}) for row in found], found[0]["confidence"]
+
+
+def read_comparisons(spark: SparkSession, lake: str, run_id: str) -> list[ComparisonRow]:
+    """The run's pairs of models; none in a lake of an earlier version."""
+    return [ComparisonRow(*[row[name] for name in ComparisonRow._fields]) for row in Lake(spark, lake).rows(COMPARISONS, {"run_id": run_id})]
+
+
+def read_checks(spark: SparkSession, lake: str, run_id: str) -> list[CheckLine]:
+    """What the checks of the run's random exposures say."""
+    return check_lines(Lake(spark, lake).rows(QUALITY, {"run_id": run_id}))
+
+
+def print_checks(checks: list[CheckLine], console: Console) -> None:
+    """Print the verdicts, if there are any."""
+    if table := checks_table(checks):
+        console.print(table)
+        console.print()
 
 
 def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
+from eval_engine.studies.settings import UreStudy
 from models.spec.train import Train
 
 
@@ -16,11 +17,14 @@ class RunConfig(Evaluation):
     report: str = Field("reports", description="folder for the picture and the page of the run")
     world: World | None = Field(None, description="jobs/simulate.py writes this world to the paths of `inputs`")
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+    study: UreStudy | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if not self.scores and not self.train:
             raise ValueError("scores: give at least one score table, or a train section that makes them")
+        if self.study and self.inputs.truth is None:
+            raise ValueError("study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least")
         if self.frame == "unseen" and self.inputs.feedback is None:
             raise ValueError("frame: unseen leaves out logged pairs, so inputs.feedback is needed; or use frame: all_items")
         if self.world and self.world.frame != self.frame:

@@ -44,9 +44,9 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
     write("done", time.monotonic() - clock, facts, None)
 
 
-def stage_status(lake: Lake, run_id: str, name: str) -> str | None:
-    """How the stage ended when it last ran; None if it never did."""
-    return next((row["status"] for row in lake.rows(RUNS, {"run_id": run_id, "stage": name})), None)
+def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
+    """The config of the stage when it last ran, as JSON has it; None if it never did, or failed."""
+    return next((json.loads(row["config"]) for row in lake.rows(RUNS, {"run_id": run_id, "stage": name}) if row["status"] == "done"), None)
 
 
 def input_version(spark: SparkSession, where: Input) -> str:

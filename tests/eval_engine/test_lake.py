@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from eval_engine.errors import DataError
+from eval_engine.errors import DataError, LakeError
 from eval_engine.lake import Lake
-from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS, TABLES, TRIALS, Table
+from eval_engine.tables import AGREEMENT, ESTIMATES, QUALITY, RANKS, RUNS, STUDY_ESTIMATES, TABLES, TRIALS, Table
+
+EVALUATED = [table for table in TABLES if table.rules and table not in (TRIALS, AGREEMENT, STUDY_ESTIMATES)]
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if table.rules and table != TRIALS], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", EVALUATED, ids=lambda table: table.name)
 def test_rows_keep_the_rules_of_their_table(finished_run: Any, spark: SparkSession, table: Table) -> None:
     rows = Lake(spark, finished_run.config["lake"]).read(table, "small")
     assert table == QUALITY or not rows.isEmpty()
     broken = rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules))
-    assert broken.isEmpty()  # Delta does not look at files that are committed by name. Of trials: tests/jobs/test_train.py
+    assert broken.isEmpty()  # Delta does not look at files that are committed by name. Of the others: tests/jobs/test_train.py, test_study.py
 
 
 def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSession) -> None:
@@ -58,3 +60,15 @@ def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSes
     lake.create(RANKS, "BIGINT", {"run_id": "r"})
     with pytest.raises(DataError, match=r"ranks.user_id is STRING in this run but BIGINT in the lake: ids are of one type"):
         lake.create(RANKS, "STRING", {"run_id": "r"})
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_a_table_of_another_version_is_told_by_the_fields_of_its_structs(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, by_spark: bool
+) -> None:
+    lake = Lake(spark, str(tmp_path))
+    lake.create(RANKS._replace(ddl=RANKS.ddl.replace(", probabilities: ARRAY<DOUBLE>", ""), rules=()), "BIGINT", {"run_id": "r"})
+    if by_spark:  # as where Arrow does not reach the lake
+        monkeypatch.setattr("eval_engine.lake.schema_of", lambda uri: 1 / 0)
+    with pytest.raises(LakeError, match=r"has the columns .*, random\.items, .*, not .*, random\.probabilities, .*another version made it"):
+        lake.create(RANKS, "BIGINT", {"run_id": "r"})

@@ -39,3 +39,9 @@ def test_held_rows_are_the_same_rows_in_bounded_batches() -> None:
     assert [batch.nbytes <= HELD_BYTES + batches[0].nbytes for batch in found] == [True] * len(found)
     assert len(found) == 2
     np.testing.assert_array_equal(pa.concat_batches(found)["n"], np.arange(9 * 10**6))
+
+
+def test_held_rows_of_other_columns_stay_apart() -> None:
+    narrow, wide = pa.RecordBatch.from_pydict({"n": [1, 2]}), pa.RecordBatch.from_pydict({"n": [3], "p": [0.5]})
+    found = list(held([wide.slice(0, 0), narrow, wide.slice(0, 0), narrow, wide, wide, narrow]))
+    assert [batch.to_pydict() for batch in found] == [{"n": [1, 2, 1, 2]}, {"n": [3, 3], "p": [0.5, 0.5]}, {"n": [1, 2]}]

@@ -39,6 +39,17 @@ def column(table: str, name: str, make: Callable[[pa.Table], Any]) -> Callable[[
     return change
 
 
+def probability(value: Any, row: int = 3) -> Callable[[Any], None]:
+    """A change that gives the exposures probabilities, and one of them this one."""
+
+    def change(run: Any) -> None:
+        table = run.tables["exposures"]
+        probabilities = pa.array([value if n == row else 0.25 for n in range(table.num_rows)], pa.float64())
+        run.tables["exposures"] = table.append_column("exposure_probability", probabilities)
+
+    return change
+
+
 def vector(row: int, value: Any) -> Callable[[Any], None]:
     """A change of one user's score vector of model a."""
 
@@ -84,6 +95,22 @@ BAD = {
     "exposed item outside the catalogue": (
         add("exposures", user_id=100, item_id=1, value=5.0),
         "exposures: 1 row breaks the rule outside_catalogue .first: user_id=100, item_id=1, value=5.0",
+    ),
+    "NULL probability": (probability(None), "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=NULL"),
+    "NaN probability": (probability(float("nan")), "rule bad_probability .*exposure_probability=NaN.: .* above 0 and at most 1.*quarantine"),
+    "probability 0": (probability(0.0), "rule bad_probability .*exposure_probability=0.0"),
+    "probability above 1": (probability(1.5), "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=1.5"),
+    "probabilities that are text": (
+        lambda run: run.tables.update({"exposures": run.tables["exposures"].append_column("exposure_probability", pa.array(["x"] * 240))}),
+        "exposures.exposure_probability has type STRING, but a number",
+    ),
+    "probability mapped to a column that is missing": (
+        lambda run: run.config["inputs"]["exposures"].update(columns={"exposure_probability": "p"}),
+        "exposures: column 'p' is missing; found user_id, item_id, value.*columns: {exposure_probability: its_name_there}",
+    ),
+    "probability of feedback": (
+        lambda run: run.config["inputs"]["feedback"].update(columns={"exposure_probability": "p"}),
+        "feedback: columns maps exposure_probability, which is not a column of this table",
     ),
     "NaN score": (vector(4, with_nan), "scores of model a: user_id=104 cannot be ranked: its score of item_id=1009 is NaN"),
     "NULL score vector": (vector(4, None), "user_id=104 cannot be ranked: its score vector is NULL"),
@@ -158,7 +185,7 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_r
         change(small_run)
     small_run.tables["scores/b"] = small_run.tables["scores/b"].slice(1)
     small_run.run(spark)
-    counts = {(row[1], row[2]): (row[3], row[5]) for row in small_run.rows(spark, "quality")}
+    counts = {(row[1], row[2]): (row[3], row[5]) for row in small_run.rows(spark, "quality") if row[6] is None}  # checks have a verdict
     assert counts == {
         ("exposures", "null_key"): (1, "quarantined"),
         ("exposures", "outside_catalogue"): (1, "quarantined"),
@@ -176,7 +203,7 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_r
     assert ranks["a", 107][-1] == "its score vector is NULL"
     estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
     # 2 vectors of model a cannot be ranked and model b lacks 1 user: all three are left out for both.
-    assert [sum(estimates[model, "full_macro", 3][10:12]) for model in ("a", "b")] == [37, 37]
+    assert [estimates[model, "full_macro", 3].n_users + estimates[model, "full_macro", 3].n_left_out for model in ("a", "b")] == [37, 37]
 
 
 def test_a_lake_that_cannot_be_written(small_run: Any, spark: SparkSession) -> None:

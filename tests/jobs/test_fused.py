@@ -92,6 +92,24 @@ def test_spark_takes_the_table_that_torch_made_and_holds_its_rules(scored: Any, 
     assert ranks(small_run, spark) == ranks(scored, spark)
 
 
+def test_probabilities_are_those_of_the_exposures_now(small_run: Any, spark: SparkSession) -> None:
+    as_trained(small_run, "r", output="ranks", scores=None, models=MODELS[1:2])
+    without = small_run.tables["exposures"]
+    with_them = without.append_column("exposure_probability", pa.array([0.5] * without.num_rows))
+    small_run.tables["exposures"] = with_them
+    config = load(small_run.write())
+    train.run(config, QUIET)
+    rank.run(spark, config, QUIET)
+    assert all(row[4]["probabilities"] == [0.5] * len(row[4]["items"]) for row in ranks(small_run, spark))
+    for other in (without, with_them.set_column(3, "exposure_probability", pa.array([0.25] + [0.5] * (without.num_rows - 1)))):
+        small_run.tables["exposures"] = other
+        with pytest.raises(DataError, match=r"ranks of model popularity, user_id=.*the torch job ranked other labels"):
+            rank.run(spark, load(small_run.write()), QUIET)
+    train.run(config, QUIET)  # other probabilities are other labels: ranked again
+    rank.run(spark, config, QUIET)
+    assert {p for row in ranks(small_run, spark) for p in row[4]["probabilities"]} == {0.25, 0.5}
+
+
 def test_what_a_config_may_not_say(small_run: Any) -> None:
     scores = small_run.config["scores"]
     as_trained(small_run, "r", output="ranks", models=[{"kind": "random", "name": "a"}])

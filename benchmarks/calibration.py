@@ -1,0 +1,237 @@
+"""Are the estimates right, and are their intervals honest? Random exposures drawn again and again in a world whose truth is known.
+
+    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10,20,80)
+
+Each draw takes --users users at random from a population of 60,000, exposes e of 200 items to each at random, and estimates everything with its nominal 95 % interval. A line per
+estimator and e: `truth` is what people mean by the metric, over the whole population; `target` is what the estimator says it estimates (for macro [ure] the mean weighted by the
+chance to show a positive; for those that are only consistent, nDCG and MAP, and for the traditional scheme, their own mean over draws).
+
+    bias, bias_z      mean over draws less truth, and in units of its Monte Carlo error
+    coverage          share of draws whose interval holds the target
+    width             mean width of the intervals over that of the Poisson bootstrap's, over the same buckets
+    rmse              root mean squared error against truth
+
+Then, recall only, balanced against macro with 100,000 users: lines `many-users`.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rich.progress import Progress
+from scipy.special import stdtrit
+
+from eval_engine.datasets.world import World, items_of, ratings
+from eval_engine.estimators import full_exposure, traditional, ure
+from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.statistics.balanced import Strata, balanced, lump_of
+from eval_engine.statistics.bootstrap import bootstrap, standard_error
+from eval_engine.statistics.ratio import estimate, ratio_sums
+
+Doubles = npt.NDArray[np.float64]
+ITEMS, POPULATION, K = 200, 60_000, 10
+BUCKETS, UNITS, REPLICATES = 256, 32, 200
+WORLD = World(users=POPULATION, items=ITEMS, exposures=80, seed=5, frame="all_items")
+UNBIASED = ("ure_mean precision", "ure_mean dcg", "ure_mean hit_rate", "ure_macro auc")  # exactly, for their target
+
+
+class Case(NamedTuple):
+    """An estimator, its cutoff, and the estimators of its truth and of what it says it estimates, where there are such."""
+
+    estimator: Estimator
+    k: int
+    truth: Estimator
+    target: Estimator | None
+
+
+CASES = (
+    Case(ure.URE_MACRO, K, full_exposure.FULL_MACRO, full_exposure.FULL_SELECTED),
+    Case(ure.URE_MICRO, K, full_exposure.FULL_MICRO, full_exposure.FULL_MICRO),
+    Case(ure.URE_PRECISION, K, full_exposure.FULL_PRECISION, full_exposure.FULL_PRECISION),
+    Case(ure.URE_DCG, K, full_exposure.FULL_DCG, full_exposure.FULL_DCG),
+    Case(ure.URE_NDCG, K, full_exposure.FULL_NDCG_MEAN, None),
+    Case(ure.URE_AUC, 0, full_exposure.FULL_AUC_SELECTED, full_exposure.FULL_AUC_SELECTED),
+    Case(ure.URE_MAP, K, full_exposure.FULL_MAP, None),
+    Case(ure.URE_HIT_RATE, 1, full_exposure.FULL_HIT_RATE, full_exposure.FULL_HIT_RATE),
+    Case(traditional.TRADITIONAL, 5, full_exposure.FULL_MACRO, None),
+)
+
+
+@lru_cache(maxsize=1)
+def population() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
+    """What every user likes, and where a model that half knows them ranks it, (users, items) both."""
+    liked, place = np.empty((POPULATION, ITEMS), np.bool_), np.empty((POPULATION, ITEMS), np.int32)
+    quality = items_of(WORLD).quality
+    for user in range(POPULATION):
+        rating = ratings(WORLD, user)
+        noise = np.random.default_rng((5, user)).normal(0, 1.2, ITEMS)
+        liked[user] = rating > 3
+        place[user, np.argsort(-(0.5 * quality + 0.6 * rating + noise), kind="stable")] = np.arange(ITEMS)
+    return liked, place
+
+
+def complete(users: npt.NDArray[Any]) -> Labelled:
+    """All labels of some users."""
+    liked, place = population()
+    n = users.size
+    offsets = np.arange(n + 1, dtype=np.int64) * ITEMS
+    value = liked[users].astype(np.float64).ravel()
+    facts = RankFacts(
+        offsets, value, -place[users].ravel().astype(np.float64), place[users].ravel(), np.zeros(n * ITEMS, np.int32), np.full(n, ITEMS, np.int32)
+    )
+    return Labelled(facts, all_labelled=True)
+
+
+def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> Labelled:
+    """e random labels of each user."""
+    liked, place = population()
+    shown = np.argpartition(rng.random((users.size, ITEMS), dtype=np.float32), e - 1, axis=1)[:, :e]
+    above = np.take_along_axis(place[users], shown, axis=1).ravel()
+    value = np.take_along_axis(liked[users], shown, axis=1).ravel().astype(np.float64)
+    offsets = np.arange(users.size + 1, dtype=np.int64) * e
+    return Labelled(RankFacts(offsets, value, -above.astype(np.float64), above, np.zeros(above.size, np.int32), np.full(users.size, ITEMS, np.int32)))
+
+
+def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
+    """Sums by exposed positives, the users dealt out to units in turn."""
+    kinds, which = np.unique(lump_of(n_positive), return_inverse=True)
+    row = np.arange(recall.size) % UNITS * kinds.size + which
+    seen = np.where(n_positive > 0, recall, 0.0)
+    users, sums, squares = (np.bincount(row, w, minlength=UNITS * kinds.size).reshape(UNITS, -1) for w in (None, seen, seen**2))
+    n = kinds.size
+    return Strata(np.full(n, e), np.full(n, ITEMS), kinds, *(x.astype(np.float64) for x in (users, sums[None], squares[None])))
+
+
+def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> tuple[float, float, float]:
+    """Value, half-width and standard error without what the bias adds."""
+    found = balanced(strata(recall, n_positive, e))
+    sampling = math.sqrt(found.models.covariance[0, 0])
+    error = math.hypot(sampling, float(found.bias[0]))
+    return float(found.models.values[0]), float(stdtrit(found.models.n_units - 1, 0.975)) * error, sampling
+
+
+def one_draw(e: int, n_users: int, seed: int) -> dict[str, tuple[float, float, float]]:
+    """Value, half-width of the interval and the bootstrap's standard error, of every estimator."""
+    rng = np.random.default_rng((11, e, seed))
+    labelled = drawn(rng.integers(0, POPULATION, n_users), e, rng)
+    found = {}
+    for case in CASES:
+        a, b = case.estimator.terms(labelled, case.k, "expected")
+        told = estimate(ratio_sums((a, b)), 0.95)
+        bucket = np.arange(n_users) % BUCKETS
+        above, below = (np.bincount(bucket, x, minlength=BUCKETS)[None].astype(np.float64) for x in (a, b))
+        replicates = bootstrap(above, below, REPLICATES, seed)
+        found[str(case.estimator)] = told.value, (told.high - told.low) / 2, float(standard_error(replicates)[0])
+    recall = ure.URE_MACRO.terms(labelled, K, "expected").numerator
+    value, half, sampling = balanced_recall(recall, labelled.n_positive, e)
+    found["ure_balanced recall"] = value, half, sampling
+    return found
+
+
+def many_users(e: int, n_users: int, seed: int) -> tuple[float, float, float, float]:
+    """Macro, then balanced as in balanced_recall; recall only: positives are drawn without their items."""
+    rng = np.random.default_rng((13, e, seed))
+    liked, place = population()
+    total, top = liked.sum(axis=1), (liked & (place < K)).sum(axis=1)
+    users = rng.integers(0, POPULATION, n_users)
+    n = rng.hypergeometric(total[users], ITEMS - total[users], e)
+    m = np.zeros(n_users)
+    some = n > 0
+    m[some] = rng.hypergeometric(top[users][some], (total - top)[users][some], n[some])
+    recall = np.divide(m, n, out=np.zeros(n_users), where=some)
+    return float(recall[some].mean()), *balanced_recall(recall, n.astype(np.float64), e)
+
+
+def truths(e: int) -> dict[str, tuple[float, float | None]]:
+    """Truth and target of every estimator, over the population."""
+    everyone = complete(np.arange(POPULATION))
+    found: dict[str, tuple[float, float | None]] = {}
+    for case in CASES:
+        values: list[float | None] = []
+        for one in (case.truth, case.target):
+            shown = [np.full(POPULATION, e)] if one and one.source == "both" else []
+            terms = one.terms(everyone, case.k, "expected", *shown) if one else None
+            values.append(float(terms.numerator.sum() / terms.denominator.sum()) if terms else None)
+        found[str(case.estimator)] = values[0] or 0.0, values[1]
+    found["ure_balanced recall"] = found["ure_macro recall"][0], found["ure_macro recall"][0]
+    return found
+
+
+def lines(e: int, draws: list[dict[str, tuple[float, float, float]]]) -> Iterator[dict[str, object]]:
+    """What the draws of one e show of each estimator."""
+    for name, (truth, known) in truths(e).items():
+        value, half, other = np.array([draw[name] for draw in draws]).T
+        target = known if known is not None else float(value.mean())
+        error = value.std(ddof=1) / math.sqrt(value.size)
+        off = value.mean() - (target if name in UNBIASED else truth)
+        yield {
+            "case": f"{name} e={e}",
+            "truth": round(truth, 5),
+            "target": round(target, 5),
+            "bias": round(float(off), 6),
+            "bias_z": round(float(off / error), 2),
+            "coverage": round(float((np.abs(value - target) <= half).mean()), 4),
+            "rmse": round(float(np.sqrt(((value - truth) ** 2).mean())), 5),
+            "width": round(float(half.mean() / (1.96 * other.mean())), 3),
+            "draws": value.size,
+        }
+
+
+def many_lines(e: int, n_users: int, draws: list[tuple[float, float, float, float]]) -> dict[str, object]:
+    """Balanced against macro with many users."""
+    truth = truths(e)["ure_macro recall"][0]
+    macro, value, half, _ = np.array(draws).T
+    left = abs(value.mean() - truth) / abs(macro.mean() - truth)
+    rmse = [round(float(np.sqrt(((x - truth) ** 2).mean())), 5) for x in (macro, value)]
+    return {
+        "case": f"many-users e={e}",
+        "users": n_users,
+        "truth": round(truth, 5),
+        "macro_bias": round(float(macro.mean() - truth), 5),
+        "balanced_bias": round(float(value.mean() - truth), 5),
+        "bias_gone": round(1 - float(left), 3),
+        "macro_rmse": rmse[0],
+        "balanced_rmse": rmse[1],
+        "coverage": round(float((np.abs(value - truth) <= half).mean()), 4),
+        "draws": len(draws),
+    }
+
+
+def main() -> None:
+    """Print a line per estimator and number of exposures."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--draws", type=int, default=500)
+    options.add_argument("--exposures", default="5,10,20,80")
+    options.add_argument("--users", type=int, default=4000)
+    options.add_argument("--many-users", type=int, default=100_000)
+    options.add_argument("--many-draws", type=int, default=100)
+    asked = options.parse_args()
+    exposures = [int(e) for e in asked.exposures.split(",")]
+    population()
+    with Progress() as progress, ProcessPoolExecutor() as pool:  # forked: the population is shared
+        bar = progress.add_task("Drawing", total=len(exposures) * asked.draws + 2 * asked.many_draws)
+        for e in exposures:
+            draws = []
+            for found in pool.map(one_draw, [e] * asked.draws, [asked.users] * asked.draws, range(asked.draws), chunksize=5):
+                draws.append(found)
+                progress.advance(bar)
+            for line in lines(e, draws):
+                print(json.dumps(line), flush=True)
+        for e in (5, 10):
+            many = []
+            for one in pool.map(many_users, [e] * asked.many_draws, [asked.many_users] * asked.many_draws, range(asked.many_draws), chunksize=2):
+                many.append(one)
+                progress.advance(bar)
+            print(json.dumps(many_lines(e, asked.many_users, many)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""How long do all estimators take, from a ranks table? Against one plain groupBy of Spark over the same facts as flat rows.
+
+    make bench-evaluate                                     (python -m benchmarks.evaluate --scale 0.1)
+
+5 models, 1 M users with 20 labels each: 100 M facts. Ours: every metric and estimator at 10 cutoffs, with intervals, bootstrap, balanced URE, wins and all comparisons, to
+written tables. Theirs: `groupBy(model, user_id).count()`, where any metric per user would begin, over the view of the same facts as rows (model, user_id, item_id, value, above,
+tied, candidates) in Parquet, its result thrown away; for the record also `groupBy(model).count()`, which reads one column. Best of three each.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from benchmarks.measure import REPEATS, best, say
+from eval_engine.delta_commit import WrittenFile, write_file
+from eval_engine.lake import Lake
+from eval_engine.session import spark_session
+from eval_engine.tables import RANKS
+from jobs import evaluate
+from jobs.run_config import RunConfig
+
+MODELS, LABELS, ITEMS, CUTOFFS = 5, 20, 10_000, (1, 2, 5, 10, 20, 30, 50, 100, 200, 500)
+USERS, SHARE_POSITIVE, AT_ONCE = 1_000_000, 0.15, 100_000
+RUN = {"run_id": "bench"}
+
+
+def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
+    """Users with labels at even ranks, positives pulled up; a tenth of the labels tied."""
+    rng = np.random.default_rng((model, first))
+    items = np.sort(np.random.default_rng(first).integers(0, ITEMS // LABELS, (n, LABELS)) + np.arange(LABELS) * (ITEMS // LABELS), axis=1)
+    value = np.where(np.random.default_rng((first, 1)).random((n, LABELS)) < SHARE_POSITIVE, 5.0, 1.0)
+    above = (ITEMS * rng.random((n, LABELS)) ** np.where(value > 3, 2.0 + model / 2, 1.0)).astype(np.int32)
+    tied = np.where(rng.random((n, LABELS)) < 0.1, 3, 0).astype(np.int32)
+    above = np.minimum(above, ITEMS - 4)
+    offsets = pa.array(np.arange(n + 1, dtype=np.int32) * LABELS)
+
+    def lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
+        return pa.ListArray.from_arrays(offsets, pa.array(x.ravel(), kind))
+
+    columns = [lists(items, pa.int64()), lists(value, pa.float64()), lists(-above, pa.float32()), lists(above, pa.int32()), lists(tied, pa.int32())]
+    labels = pa.StructArray.from_arrays(
+        [*columns, pa.nulls(n, pa.list_(pa.float64()))], ["items", "values", "scores", "above", "tied", "probabilities"]
+    )
+    counts = pa.array(np.full(n, ITEMS, np.int32))
+    return {"user_id": pa.array(np.arange(first, first + n)), "candidates": counts, "scored": counts, "random": labels}
+
+
+def write_ranks(lake: Lake, n_users: int) -> None:
+    """The ranks table, as jobs/rank.py leaves it."""
+    lake.create(RANKS, "BIGINT", RUN)
+    files: list[WrittenFile] = []
+    schema = pa.schema([("items", pa.list_(pa.int64())), ("scores", pa.list_(pa.float32()))])
+    for model in range(MODELS):
+        for first in range(0, n_users, AT_ONCE):
+            n = min(AT_ONCE, n_users - first)
+            columns = rows_of(model, first, n)
+            columns |= {
+                "truth": pa.nulls(n, columns["random"].type),
+                "top": pa.nulls(n, pa.struct(list(schema))),
+                "problem": pa.nulls(n, pa.string()),
+            }
+            files.append(write_file(f"{lake.root}/{RANKS.name}", pa.table(columns), RUN | {"model": f"m{model}", "inputs": "bench"}))
+    lake.commit(RANKS, files, RUN)
+
+
+def write_flat(folder: Path, n_users: int) -> None:
+    """The same facts as flat rows."""
+    for model in range(MODELS):
+        for first in range(0, n_users, AT_ONCE):
+            n = min(AT_ONCE, n_users - first)
+            columns = rows_of(model, first, n)
+            labels = columns["random"]
+            flat = {
+                name: labels.field(column).flatten()
+                for name, column in (("item_id", "items"), ("value", "values"), ("above", "above"), ("tied", "tied"))
+            }
+            user = pa.array(np.repeat(columns["user_id"].to_numpy(), LABELS))
+            candidates = pa.array(np.full(len(user), ITEMS, np.int32))
+            table = pa.table({"model": pa.array([f"m{model}"] * len(user)).dictionary_encode(), "user_id": user, **flat, "candidates": candidates})
+            pq.write_table(table, folder / f"{model}-{first}.parquet", row_group_size=1 << 20)
+
+
+def config(folder: Path) -> RunConfig:
+    """Every metric at every cutoff."""
+    names = ("recall", "precision", "dcg", "ndcg", "map")
+    metrics = [f"{name}@{k}" for name in names for k in CUTOFFS] + ["hit_rate@1", "auc"]
+    traditional = [f"{name}@{k}" for name in ("recall", "precision", "ndcg") for k in (1, 2, 5, 10)]
+    nowhere = {"path": str(folder / "nothing"), "format": "parquet"}
+    return RunConfig.model_validate(
+        {
+            "run_id": RUN["run_id"],
+            "lake": str(folder / "lake"),
+            "inputs": {"catalogue": nowhere, "exposures": nowhere},
+            "scores": [nowhere | {"model": "m"}],
+            "top": max(CUTOFFS),
+            "evaluate": {"metrics": metrics, "traditional": traditional},
+        }
+    )
+
+
+def jobs_of(spark: SparkSession) -> int:
+    """How many Spark jobs have run in this session."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
+
+
+def main(scale: float) -> None:
+    """Write both, time both."""
+    n_users = int(USERS * scale)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "flat").mkdir()
+        spark = spark_session("bench-evaluate", java_options="")  # Spark's own work decides: with its best compiler
+        write_ranks(Lake(spark, str(folder / "lake")), n_users)
+        write_flat(folder / "flat", n_users)
+        asked, console = config(folder), Console(stderr=True)
+        evaluate.run(spark, asked, console)  # workers start, Java compiles
+        before = jobs_of(spark)
+        seconds, n_jobs = [], 0
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            evaluate.run(spark, asked, console)
+            seconds.append(time.perf_counter() - start)
+            n_jobs = max(n_jobs, jobs_of(spark) - before)
+            before = jobs_of(spark)
+        flat = spark.read.parquet(str(folder / "flat"))
+        facts = n_users * MODELS * LABELS / 1e6
+        for case, keys in (("evaluate-vs-groupby", ["model", "user_id"]), ("evaluate-vs-count-by-model", ["model"])):
+            grouped = flat.groupBy(*keys).count()
+            grouped.write.format("noop").mode("overwrite").save()
+            theirs = best(lambda grouped=grouped: grouped.write.format("noop").mode("overwrite").save())  # type: ignore[misc]
+            more = {"seconds": {"ours": round(min(seconds), 2), "theirs": round(theirs, 2)}, "times": round(min(seconds) / theirs, 2), "jobs": n_jobs}
+            say(case, facts / min(seconds), facts / theirs, "M facts/s", **more)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    main(parser.parse_args().scale)

@@ -1,0 +1,239 @@
+"""From statistics to estimates and comparisons: numpy on sums by bucket, one group of models at a time, in a Spark worker or anywhere else.
+
+For each estimator, metric and cutoff the rows of all models come together: estimates with their intervals (user by user where second moments are known, by
+jackknife for balanced URE), a Poisson bootstrap over buckets, and every pair of models, paired by bucket. Sums of several runs may be given as one: add their rows.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from scipy.special import stdtrit
+
+from eval_engine.estimators.registry import estimator as estimator_of
+from eval_engine.statistics.balanced import Strata, balanced
+from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
+from eval_engine.statistics.bucket_sums import N_BUCKETS
+from eval_engine.statistics.comparison import Comparison, compare
+from eval_engine.statistics.paired import Paired, paired
+from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge
+from eval_engine.tables import COMPARISONS, ESTIMATES, split
+
+Doubles = npt.NDArray[np.floating[Any]]
+UNITS = 32  # groups of buckets that the jackknife leaves out
+BALANCED = "The mean recall over all candidates of the users who have a positive among them, whether the random exposures show one or not."
+
+
+class Asking(NamedTuple):
+    """How certain, and against what."""
+
+    confidence: float
+    margin: float  # of equivalence, relative
+    power: float  # for users_needed
+    replicates: int  # of the bootstrap
+    seed: int
+
+
+class _Model(NamedTuple):
+    """All buckets of one model."""
+
+    name: str
+    sums: RatioSums
+    ties: tuple[float, float]  # the value with ties broken against and for the model
+    a: Doubles  # (N_BUCKETS,)
+    b: Doubles
+    wins: dict[str, int]
+    strata: dict[tuple[int, int, int], Doubles]  # (3, UNITS): users, sums of m / n, sums of squares
+
+
+def estimates_and_comparisons(statistics: DataFrame, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of both tables, but for run_id, of rows of the statistics table."""
+    columns = {
+        table: ", ".join(c.removesuffix(" NOT NULL") for c in split(table.ddl) if not c.startswith("run_id")) for table in (ESTIMATES, COMPARISONS)
+    }
+    structs = {table: f"ARRAY<STRUCT<{ddl}>>" for table, ddl in columns.items()}
+
+    def run(table: pa.Table) -> pa.Table:
+        estimates, comparisons = of_group(table, asking)
+        return _nested(estimates, comparisons)
+
+    grouped = statistics.groupBy("estimator", "metric", "k").applyInArrow(run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}")
+    found = grouped.collect()
+    estimates = sorted(tuple(row) for group in found for row in group["estimates"])
+    comparisons = sorted(tuple(row) for group in found for row in group["comparisons"])
+    return estimates, comparisons
+
+
+def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]) -> pa.Table:
+    kinds = {"STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+    columns = {}
+    for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons)):
+        fields = [(c.split()[0], kinds[c.split()[1]]) for c in split(table.ddl) if not c.startswith("run_id")]
+        dicts = [dict(zip([f for f, _ in fields], row, strict=True)) for row in rows]
+        columns[name] = pa.array([dicts], pa.list_(pa.struct(fields)))
+    return pa.table(columns)
+
+
+def of_group(table: pa.Table, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of estimates and of comparisons, but for run_id, of one estimator, metric and cutoff."""
+    name, metric, k = (table.column(column)[0].as_py() for column in ("estimator", "metric", "k"))
+    own = estimator_of(name, metric)
+    models = _models(table)
+    a, b = np.array([m.a for m in models]), np.array([m.b for m in models])
+    unknown = np.array([m.sums.n_unknown for m in models]) > 0
+    a = np.where(unknown[:, None], np.nan, a)
+    together = paired(a, b)
+    replicates = bootstrap(a, b, asking.replicates, asking.seed) if asking.replicates else np.full((len(models), 2), np.nan)
+    estimates = []
+    for n, model in enumerate(models):
+        found = estimate(model.sums, asking.confidence)
+        numbers = [found.value, found.standard_error, found.low, found.high]
+        reason = _reason(model.sums, own.left_out, own.unknown)
+        estimates.append(_estimate_row(model, name, metric, k, numbers, model.ties, replicates, n, own.left_out, own.estimand, reason, asking))
+    comparisons = _comparison_rows(models, name, metric, k, together, asking)
+    if any(m.strata for m in models):
+        more, pairs = _balanced_rows(models, metric, k, own.left_out, asking)
+        estimates, comparisons = estimates + more, comparisons + pairs
+    elif (name, metric) == ("ure_macro", "recall"):
+        reason = "exposure probabilities are uneven: the chance to show a positive, which balanced URE needs, is known for even drawing only"
+        nothing = np.full((len(models), 2), np.nan)
+        estimates += [
+            _estimate_row(m, "ure_balanced", metric, k, [math.nan] * 4, (math.nan,) * 2, nothing, n, own.left_out, BALANCED, reason, asking)
+            for n, m in enumerate(models)
+        ]
+    return estimates, comparisons
+
+
+def _models(table: pa.Table) -> list[_Model]:
+    """The rows by model."""
+    rows = table.sort_by([("model", "ascending")])
+    found = []
+    names = rows.column("model").to_numpy(zero_copy_only=False)
+    starts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1), len(names)] if len(names) else [0]
+    for start, end in pairwise(starts):
+        found.append(_model(rows.slice(start, end - start)))
+    return found
+
+
+def _model(rows: pa.Table) -> _Model:
+    columns = {name: rows.column(name).to_pylist() for name in ("bucket", "stratum", "n_users", "n_left_out", "n_unknown", "wins")}
+    exact = {name: [int(x * SCALE) for x in rows.column(name).to_pylist()] for name in ("a", "b", "aa", "ab", "bb", "a_low", "a_high")}
+    a, b = np.zeros(N_BUCKETS), np.zeros(N_BUCKETS)
+    total, low, high = NO_USERS, 0, 0
+    wins: dict[str, int] = {}
+    strata: dict[tuple[int, int, int], Doubles] = {}
+    for n, bucket in enumerate(columns["bucket"]):
+        counts = {name: columns[name][n] for name in ("n_users", "n_left_out", "n_unknown")}
+        sums = RatioSums(**counts, **{name: exact[name][n] for name in ("a", "b", "aa", "ab", "bb")})
+        total, low, high = merge(total, sums), low + exact["a_low"][n], high + exact["a_high"][n]
+        a[bucket] += sums.a / SCALE
+        b[bucket] += sums.b / SCALE
+        for rival, count in columns["wins"][n] or ():
+            wins[rival] = wins.get(rival, 0) + count
+        if columns["stratum"][n] is not None:
+            key = tuple(columns["stratum"][n].values())
+            mine = strata.setdefault(key, np.zeros((3, UNITS)))
+            mine[:, bucket % UNITS] += [sums.n_users + sums.n_left_out, sums.a / SCALE, sums.aa / SCALE]
+    ties = (low / total.b, high / total.b) if total.b and not total.n_unknown else (math.nan, math.nan)
+    return _Model(rows.column("model")[0].as_py(), total, ties, a, b, wins, strata)
+
+
+def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
+    """Why there is no value, or no interval."""
+    if sums.n_users == 0:
+        return f"no user can be used: all are {left_out}" if sums.n_left_out else "there are no users"
+    if sums.n_unknown:
+        return f"of {sums.n_unknown:,} of {sums.n_users:,} users it cannot be known: {unknown}"
+    return "one user has no standard error" if sums.n_users == 1 else None
+
+
+def _estimate_row(
+    model: _Model,
+    name: str,
+    metric: str,
+    k: int,
+    numbers: list[float],
+    ties: tuple[float, float],
+    replicates: Doubles,
+    n: int,
+    left_out: str,
+    estimand: str,
+    reason: str | None,
+    asking: Asking,
+) -> tuple[Any, ...]:
+    low, high = interval(replicates[n], asking.confidence)
+    told = [*numbers, asking.confidence, *ties, float(standard_error(replicates[n])), float(low), float(high), float(chance_best(replicates)[n])]
+    counts = model.sums.n_users, model.sums.n_left_out, model.sums.n_unknown
+    return (model.name, name, metric, k, *map(_known, told), *counts, left_out, estimand, reason)
+
+
+def _known(x: float) -> float | None:
+    return None if math.isnan(x) else x
+
+
+def _comparison_rows(models: list[_Model], name: str, metric: str, k: int, together: Paired, asking: Asking) -> list[tuple[Any, ...]]:
+    n_users = max((m.sums.n_users for m in models), default=0)
+    found = []
+    for pair in compare(together, n_users, asking.confidence, asking.margin, asking.power):
+        first, second = models[pair.first], models[pair.second]
+        duel = _duel(first, second)
+        numbers = [pair.difference, pair.standard_error, pair.low, pair.high, asking.confidence, pair.p, pair.p_holm, pair.p_fdr]
+        no_worse = [asking.margin, pair.p_no_worse_first, pair.p_no_worse_second]
+        verdict = _verdict(pair, 1 - asking.confidence)
+        found.append(
+            (name, metric, k, first.name, second.name, *map(_known, numbers), *duel, *map(_known, no_worse), verdict, pair.users_needed, asking.power)
+        )
+    return found
+
+
+def _duel(first: _Model, second: _Model) -> tuple[int | None, int | None, int | None]:
+    """Wins, ties and losses among users with an exposed positive."""
+    if second.name not in first.wins or first.name not in second.wins:
+        return None, None, None
+    wins, losses = first.wins[second.name], second.wins[first.name]
+    return wins, max(min(first.sums.n_users, second.sums.n_users) - wins - losses, 0), losses
+
+
+def _verdict(pair: Comparison, level: float) -> str:
+    """What is decided: a difference beyond the family's error rate, else that neither is worse by more than the margin."""
+    if pair.p_holm < level:
+        return "a better" if pair.difference > 0 else "b better"
+    return "equivalent" if pair.p_no_worse_first < level and pair.p_no_worse_second < level else "not decided"
+
+
+def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Balanced URE, from the strata of ure_macro."""
+    kinds = sorted({key for m in models for key in m.strata})
+    nothing = np.zeros((3, UNITS))
+    table = np.array([[m.strata.get(key, nothing) for key in kinds] for m in models])  # models, strata, 3, units
+    exposures, candidates, positives = (np.array(column) for column in zip(*kinds, strict=True))
+    unknown = np.array([m.sums.n_unknown > 0 for m in models])
+    users = table[:, :, 0].max(axis=0).T  # the same for every model that ranked them all
+    strata = Strata(
+        exposures, candidates, positives, users, *(np.where(unknown[:, None, None], 0.0, table[:, :, n].transpose(0, 2, 1)) for n in (1, 2))
+    )
+    found = balanced(strata)
+    together = Paired(np.where(unknown, np.nan, found.models.values), np.where(unknown[:, None], np.nan, found.models.errors), found.models.n_units)
+    degrees = together.n_units - 1
+    errors = np.sqrt(np.diag(together.covariance) + found.bias**2)
+    spread = float(stdtrit(max(degrees, 1), (1 + asking.confidence) / 2))
+    replicates = together.values[:, None] + together.errors @ _multipliers(together, asking)
+    rows = []
+    for n, m in enumerate(models):
+        value, error = float(together.values[n]), float(errors[n])
+        reason = _reason(m.sums, left_out, "their positives are beyond the end of a partial list, where ranks cannot be known")
+        if reason is None and math.isnan(value):
+            reason = "users have one random exposure each: how many positives they have cannot be told from it"
+        numbers = [value, error, value - spread * error, value + spread * error]
+        rows.append(_estimate_row(m, "ure_balanced", metric, k, numbers, (math.nan, math.nan), replicates, n, left_out, BALANCED, reason, asking))
+    return rows, _comparison_rows(models, "ure_balanced", metric, k, together, asking)
+
+
+def _multipliers(together: Paired, asking: Asking) -> Doubles:
+    """Poisson weights less 1 for the linearised errors of each unit, (n_units, replicates)."""
+    count = max(asking.replicates, 2)
+    return poisson_weights(asking.seed, np.arange(count), together.errors.shape[1]).T - 1

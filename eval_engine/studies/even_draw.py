@@ -1,0 +1,37 @@
+"""Items drawn evenly from each user's own, without replacement, by a hash of ids: the same on any partitioning, and from SQL.
+
+    key(u, i) = xxhash64(seed, user_id, item_id)        as Spark SQL has it, seed a BIGINT
+    place     = how many of the user's items have a smaller key, those before it in the list among equals
+
+The items with place < e are e items drawn evenly; those of a smaller e are among those of a larger one.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.ragged import users_of
+from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.xxhash64 import xxhash64
+
+
+def places_drawn(seed: int, user_ids: Any, offsets: Ints, item_ids: Any) -> Ints:
+    """The place of each item in the random order of its user's items, int64 (n_items,); user n's are item_ids[offsets[n] : offsets[n + 1]]."""
+    user = users_of(offsets)
+    users = xxhash64(user_ids, np.repeat(xxhash64(pa.array([seed], pa.int64())), len(user_ids)))
+    keys = xxhash64(item_ids, users[user])
+    place = np.empty(keys.size, np.int64)
+    place[np.lexsort((keys, user))] = np.arange(keys.size) - offsets[user]
+    return place
+
+
+def some_pairs(facts: RankFacts, chosen: npt.NDArray[np.bool_]) -> RankFacts:
+    """The facts of some of the pairs, of the same users: where they stand among all candidates stays as it was."""
+    offsets = np.concatenate([[0], np.cumsum(chosen)])[facts.offsets]
+    probability = None if facts.probability is None else facts.probability[chosen]
+    return RankFacts(
+        offsets, facts.value[chosen], facts.score[chosen], facts.above[chosen], facts.tied[chosen], facts.candidates, probability
+    )  # fmt: skip

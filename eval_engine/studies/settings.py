@@ -1,0 +1,42 @@
+"""The `study` section of a run's config."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from eval_engine.config import Strict
+
+Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+
+
+class Shown(Strict):
+    """The one comparison that the picture and the table of models show."""
+
+    exposures: int
+    traditional: int = Field(description="cutoff among the exposed")
+    ure: int = Field(description="cutoff among all candidates, of URE and of the truth")
+
+
+class UreStudy(Strict):
+    """How well the traditional scheme and URE agree with the truth over a panel of models [ure]: eval_engine/studies/ure.py."""
+
+    kind: Literal["ure"] = "ure"
+    exposures: Numbers = Field(description="e: random exposures drawn of each user's candidates, nested: a smaller e has the first of a larger one")
+    traditional: Numbers = Field(description="Kbar: cutoffs among the exposed")
+    ure: Numbers = Field(description="K: cutoffs among all candidates, of URE")
+    truth: Numbers = Field(description="K': cutoffs at which true recall is held against both")
+    show: Shown = Field(description="what the picture and the table of models show")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the draws")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name in ("exposures", "traditional", "ure", "truth"):
+            values = getattr(self, name)
+            if list(values) != sorted(set(values)):
+                raise ValueError(f"{name}: {list(values)} must rise, each once")
+        for name, cutoff in self.show:
+            if cutoff not in getattr(self, name):
+                raise ValueError(f"show.{name}: {cutoff} is not among {name}: {list(getattr(self, name))}")
+        if self.show.ure not in self.truth:
+            raise ValueError(f"show.ure: {self.show.ure} is not among truth: {list(self.truth)}, so there is nothing to hold it against")
+        return self

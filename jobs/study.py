@@ -1,0 +1,61 @@
+"""Study how well each scheme agrees with the truth over a panel of models, as [ure] did: docs/study.md.
+
+    spark-submit jobs/study.py --config conf/studies/ure.yaml --run-id 2026-11-15
+
+Reads ranks of a run that has truth. Writes agreement, study_estimates (replaces this run_id only: safe to retry), and pictures and a page into the folder `report` of the
+config. `plumbline study` simulates, trains and ranks before.
+"""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from eval_engine.errors import ConfigError, DataError
+from eval_engine.evaluation import ranked_by_all
+from eval_engine.lake import Lake
+from eval_engine.report.study_findings import LABELS, Study
+from eval_engine.report.study_plot import save_curves, save_models
+from eval_engine.report.study_tables import print_study, save_page
+from eval_engine.session import batches_by_bytes, planned_once
+from eval_engine.studies.ure import SCHEMES, Question, found_in
+from eval_engine.tables import AGREEMENT, QUALITY, RANKS, STUDY_ESTIMATES
+from jobs.progress import spark_progress
+from jobs.report import run_facts
+from jobs.run_config import RunConfig
+from jobs.stage import stage
+from models.spec.debiasing import debiasing
+
+
+def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
+    """Study, write and report."""
+    settings = config.study
+    if settings is None:
+        raise ConfigError("This config has no study section, so there is nothing to study. See conf/studies/ure.yaml.")
+    lake, run_id = Lake(spark, config.lake), {"run_id": config.run_id}
+    with stage(lake, config, "study", {}), planned_once(spark), batches_by_bytes(spark):
+        with spark_progress(spark, console, "Studying"):
+            if not lake.partitions(RANKS, config.run_id):
+                raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
+            ranks = lake.read(RANKS, config.run_id)
+            if config.on_bad_rows == "quarantine":  # else every user is ranked by every model, and need not be shuffled to find out
+                ranks = ranked_by_all(ranks, any(row["rule"] == "not_scored" for row in lake.rows(QUALITY, run_id)))
+            found = found_in(ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence)
+            lake.put(STUDY_ESTIMATES, found.estimates, run_id)
+            lake.put(AGREEMENT, found.agreement, run_id)
+        groups = {model.name: debiasing(model) for model in config.train.panel} if config.train else {}
+        study = Study(settings, found.candidates, found.estimates, found.agreement, groups)
+        folder = Path(config.report)
+        pictures = {"Every model: true recall against each scheme": save_models(study, folder / f"{config.run_id}-models.png")}
+        for scheme in SCHEMES:
+            what = f"Agreement of {LABELS[scheme]} recall with true recall over its cutoff"
+            pictures[what] = save_curves(study, scheme, folder / f"{config.run_id}-{scheme}.png")
+    page = save_page(study, pictures, run_facts(spark, config.lake, config.run_id), folder / f"{config.run_id}-study.html")
+    print_study(study, console)
+    console.print(f"Tables: {config.lake}   Pictures and page: {page}", soft_wrap=True, highlight=False)
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_stage
+
+    run_stage("study", run)

@@ -1,0 +1,134 @@
+"""Is the random data random? Runs whose exposures are not, or not as declared, are told so in the quality table, and stopped where the config asks for it."""
+
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from eval_engine.errors import DataError
+from eval_engine.lake import Lake
+from eval_engine.tables import QUALITY, RANKS
+from jobs import rank, report
+from jobs.cli import load
+from tests.conftest import EXPOSED, ITEMS, USERS
+
+
+def checks(run: Any, spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """The rows of the quality table that are checks, by rule."""
+    return {row["rule"]: row for row in Lake(spark, run.config["lake"]).rows(QUALITY, {"run_id": run.config["run_id"]}) if row["verdict"]}
+
+
+def ranked(run: Any, spark: SparkSession) -> str:
+    """What the job says."""
+    said = Console(record=True, file=StringIO(), width=500)
+    rank.run(spark, load(run.write()), said)
+    return said.export_text()
+
+
+def follow(run: Any, appeal: np.ndarray, unseen: bool) -> None:
+    """Exposures drawn anew, likelier the larger an item's appeal."""
+    keys = appeal + np.random.default_rng(3).gumbel(size=(USERS, ITEMS))
+    if unseen:
+        keys[np.arange(USERS)[:, None], run.logged] = -np.inf
+    run.exposed = np.argsort(-keys, axis=1)[:, :EXPOSED]
+    run.tables["exposures"] = run.pairs(run.exposed)
+
+
+def test_good_data_passes(small_run: Any, spark: SparkSession) -> None:
+    assert "uniform_exposure" not in ranked(small_run, spark)
+    found = checks(small_run, spark)
+    assert {rule: row["verdict"] for rule, row in found.items()} == dict.fromkeys(
+        ("uniform_exposure", "overlap", "score_coverage", "positives_per_user"), "pass"
+    )
+    assert {row["action"] for row in found.values()} == {"reported"}
+    uniform = found["uniform_exposure"]
+    assert uniform["n_rows"] == USERS * EXPOSED
+    assert 0.001 < uniform["p"] <= 1
+    assert "as uniform drawing from unseen gives" in uniform["example"]
+    liked = (np.take_along_axis(small_run.truth_values, small_run.exposed, axis=1) > 3).any(axis=1).sum()
+    assert found["positives_per_user"]["example"].startswith(f"{liked} of {USERS} users")
+    assert found["score_coverage"]["statistic"] == 1.0
+
+
+def test_a_finished_run_shows_its_checks(finished_run: Any, spark: SparkSession) -> None:
+    said = Console(record=True, file=StringIO(), width=300)
+    report.show(spark, finished_run.config["lake"], "small", said)
+    assert "Is the random data random?" in said.export_text()
+
+
+def test_exposures_that_follow_popularity_stop_the_run_if_asked(small_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"run_id": "popular", "checks": {"stop_on": "fail"}}
+    follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
+    with pytest.raises(DataError, match=r"exposures: the check uniform_exposure says fail: 30 items in 240 exposures, not as uniform") as error:
+        ranked(small_run, spark)
+    assert "Draw them anew" in str(error.value)
+    assert "checks.stop_on: nothing" in str(error.value)
+    assert Lake(spark, small_run.config["lake"]).partitions(RANKS, "popular") == []
+    found = checks(small_run, spark)
+    assert (found["uniform_exposure"]["verdict"], found["uniform_exposure"]["action"]) == ("fail", "stopped")
+    assert found["uniform_exposure"]["p"] < 1e-6
+    worst = int(found["uniform_exposure"]["example"].split("item_id=")[1].split(":")[0])
+    counts = np.bincount(small_run.exposed.ravel(), minlength=ITEMS)
+    assert counts[(worst - 1000) // 3] > 15  # 8 are expected
+    assert found["overlap"]["action"] == "reported"
+    assert [row[2] for row in small_run.rows(spark, "runs")] == ["failed"]
+
+    small_run.config["checks"] = {"stop_on": "nothing"}
+    assert "exposures: uniform_exposure: fail" in ranked(small_run, spark)
+    assert checks(small_run, spark)["uniform_exposure"]["action"] == "reported"
+    assert not Lake(spark, small_run.config["lake"]).read(RANKS, "popular").isEmpty()
+
+
+def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"run_id": "all_items", "frame": "all_items"}
+    ranked(small_run, spark)
+    found = checks(small_run, spark)["overlap"]
+    assert found["verdict"] == "fail"
+    assert found["statistic"] < -5
+    assert "0 of 240 exposures are logged pairs too, where 40.0 are expected" in found["example"]
+    assert "frame: unseen is right" in found["example"]
+
+    small_run.config["run_id"] = "really_all"
+    follow(small_run, np.zeros(ITEMS), unseen=False)
+    ranked(small_run, spark)
+    found = checks(small_run, spark)
+    assert {row["verdict"] for row in found.values()} == {"pass"}
+    both = sum(len(set(a) & set(b)) for a, b in zip(small_run.exposed.tolist(), small_run.logged.tolist(), strict=True))
+    assert found["overlap"]["example"].startswith(f"{both} of 240 exposures are logged pairs too")
+
+
+def test_checks_are_made_again_when_their_question_changes(small_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"run_id": "few", "on_bad_rows": "quarantine"}
+    small_run.tables["scores/b"] = small_run.tables["scores/b"].slice(1)
+    path = small_run.write()
+    rank.run(spark, load(path), Console(quiet=True))
+    found = checks(small_run, spark)
+    assert (found["score_coverage"]["verdict"], found["score_coverage"]["statistic"]) == ("warn", 0.975)
+    assert "39 of 40 users with exposures were scored by every model" in found["score_coverage"]["example"]
+    before = small_run.rows(spark, "ranks")
+
+    none = load(path).model_copy(update={"positive": load(path).positive._replace(threshold=9.0)})
+    rank.run(spark, none, Console(quiet=True))  # inputs are the same: nothing is ranked
+    found = checks(small_run, spark)
+    assert found["positives_per_user"]["verdict"] == "fail"
+    assert "0 of 40 users" in found["positives_per_user"]["example"]
+    assert small_run.rows(spark, "ranks") == before
+    stop = none.model_copy(update={"checks": none.checks.model_copy(update={"stop_on": "warn"})})
+    with pytest.raises(DataError, match=r"scores: the check score_coverage says warn.*exposures: the check positives_per_user says fail"):
+        rank.run(spark, stop, Console(quiet=True))
+    assert small_run.rows(spark, "ranks") == before
+
+
+def test_exposures_with_their_own_probabilities_claim_no_uniformity(small_run: Any, spark: SparkSession) -> None:
+    small_run.config |= {"run_id": "weighted", "checks": {"stop_on": "fail"}}
+    follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
+    exposures = small_run.tables["exposures"]
+    small_run.tables["exposures"] = exposures.append_column("exposure_probability", pa.array(np.full(exposures.num_rows, 0.2)))
+    ranked(small_run, spark)
+    found = checks(small_run, spark)["uniform_exposure"]
+    assert (found["verdict"], found["p"]) == ("not applicable", None)
+    assert "exposure_probability" in found["example"]
