@@ -5,7 +5,7 @@ packed sums and the few numbers per user that models are compared on; a second s
 model beats each other one. Nothing else moves, and what comes out grows with neither users nor items.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("model", pa.string()), ("sums
 AT_ONCE = 64 * 2**20  # bytes of packed rows that are added up together
 ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
 STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
+FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two thirds of the bytes, are not needed
 STRATIFIED = ("ure_macro", "recall")  # its sums are kept by exposures, candidates and exposed positives, for balanced URE
 
 
@@ -75,28 +76,42 @@ def _duel(metric: Metric) -> Metric:
 
 def statistics(ranks: DataFrame, question: Question) -> Plan:
     """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
-    return _added(ranks.select("model", "user_id", "candidates", "scored", *question.sources).mapInArrow(_summed(question), PACKED), question)
+    # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a NULL list in time that grows with those before it.
+    needed = [F.coalesce(F.col(f"{source}.{name}"), F.array()).alias(f"{source}_{name}") for source in question.sources for name in FACTS]
+    return _added(ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED), question)
 
 
 def statistics_of(plans: Iterable[Plan], question: Question) -> Plan:
     """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
-    return _added(reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question)), PACKED) for plan in plans]), question)
+    return _added(
+        reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question), question.sources), PACKED) for plan in plans]),
+        question,
+    )
 
 
-def _then(first: Worker, second: Worker) -> Worker:
+def _then(first: Worker, second: Worker, sources: Sequence[str]) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return second(first(batches))
+        return second(_flat(batch, sources) for batch in first(batches))
 
     return run
 
 
-def ranked_by_all(ranks: DataFrame, gaps: bool) -> DataFrame:
-    """Without the users that some model could not rank, or, where there are such gaps, did not score: models are compared on the same users."""
-    unranked = ranks.where("problem IS NOT NULL").select("user_id").distinct()
-    if gaps:
+def _flat(batch: pa.RecordBatch, sources: Sequence[str]) -> pa.RecordBatch:
+    """Rows of ranks, with the lists that are needed as columns."""
+    lists = {f"{source}_{name}": batch.column(source).field(name) for source in sources for name in FACTS}
+    return pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id", "candidates", "scored")} | lists)
+
+
+def ranked_by_all(ranks: DataFrame, rules: Collection[str]) -> DataFrame:
+    """Without the users that some model could not rank or did not score: models are compared on the same users. rules: those that the quality table counts; without
+    gaps nothing is joined, since that would send every row through a shuffle."""
+    unranked = []
+    if "bad_vector" in rules:
+        unranked.append(ranks.where("problem IS NOT NULL").select("user_id"))
+    if "not_scored" in rules:
         n_models = ranks.select("model").distinct().count()
-        unranked = unranked.union(ranks.groupBy("user_id").count().where(F.col("count") < n_models).select("user_id")).distinct()
-    return ranks.join(unranked, "user_id", "left_anti")
+        unranked.append(ranks.groupBy("user_id").count().where(F.col("count") < n_models).select("user_id"))
+    return ranks.join(reduce(DataFrame.union, unranked).distinct(), "user_id", "left_anti") if unranked else ranks
 
 
 def _summed(question: Question) -> Worker:
@@ -123,7 +138,7 @@ def _labelled(rows: pa.RecordBatch, question: Question) -> dict[str, Labelled]:
     """The labelled pairs of each source."""
     found = {}
     for source in question.sources:
-        facts = rank_facts_of(rows.column(source), rows.column("candidates"), rows.column("scored"))
+        facts = rank_facts_of({name: rows.column(f"{source}_{name}") for name in FACTS}, rows.column("candidates"), rows.column("scored"))
         found[source] = Labelled(facts, question.positive.of(facts.value), all_labelled=source == "truth")
     return found
 
@@ -317,24 +332,14 @@ def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64]) -> pa.A
     return pa.Array.from_buffers(pa.decimal128(38, 12), whole.size, [None, pa.py_buffer(bits)])
 
 
-def rank_facts_of(labels: pa.StructArray, candidates: pa.Array, scored: pa.Array) -> RankFacts:
-    """The labels of one source, a struct of lists as the ranks table holds it, as flat arrays."""
-    lengths = pc.list_value_length(labels.field("above")).fill_null(0).to_numpy(zero_copy_only=False)
+def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: pa.Array) -> RankFacts:
+    """The labels of one source, its lists by name, as flat arrays; without scores."""
+    lengths = pc.list_value_length(labels["above"]).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    columns = {name: labels.field(name).flatten() for name in ("values", "scores", "above", "tied")}
+    columns = {name: labels[name].flatten() for name in FACTS}
     if columns["above"].null_count:  # labels without a score, of a partial list: below all that have one, nobody knows where
         least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
-        columns["scores"] = columns["scores"].fill_null(float("nan"))
-    flat = {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
-    probability = labels.field("probabilities").flatten().to_numpy(zero_copy_only=False) if "probabilities" in {f.name for f in labels.type} else None
-    known = probability is not None and probability.size == flat["values"].size and probability.size > 0
-    return RankFacts(
-        offsets,
-        flat["values"],
-        flat["scores"],
-        flat["above"],
-        flat["tied"],
-        candidates.to_numpy(zero_copy_only=False),
-        probability if known else None,
-    )
+    value, above, tied, probability = (column.to_numpy(zero_copy_only=False) for column in columns.values())
+    known = probability if probability.size else None
+    return RankFacts(offsets, value, np.empty(0, np.float32), above, tied, candidates.to_numpy(zero_copy_only=False), known)

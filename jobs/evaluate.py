@@ -27,10 +27,10 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     question = Question(asked.metrics, asked.traditional, config.positive, asked.ties, ("random", "truth") if config.inputs.truth else ("random",))
     with stage(lake, config, "evaluate", {}), planned_once(spark), batches_by_bytes(spark), spark_progress(spark, console, "Evaluating"):
         run_id = {"run_id": config.run_id}
-        gaps = any(row["rule"] == "not_scored" for row in lake.rows(QUALITY, run_id))
+        rules = {row["rule"] for row in lake.rows(QUALITY, run_id)}
         if not lake.partitions(RANKS, config.run_id):
             raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
-        plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question)
+        plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), rules), question)
         written = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
         asking = Asking(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
         estimates, comparisons = estimates_and_comparisons(written, asking)

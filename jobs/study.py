@@ -39,7 +39,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
                 raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
             ranks = lake.read(RANKS, config.run_id)
             if config.on_bad_rows == "quarantine":  # else every user is ranked by every model, and need not be shuffled to find out
-                ranks = ranked_by_all(ranks, any(row["rule"] == "not_scored" for row in lake.rows(QUALITY, run_id)))
+                ranks = ranked_by_all(ranks, {row["rule"] for row in lake.rows(QUALITY, run_id)})
             found = found_in(ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence)
             lake.put(STUDY_ESTIMATES, found.estimates, run_id)
             lake.put(AGREEMENT, found.agreement, run_id)

@@ -31,7 +31,6 @@ def places_drawn(seed: int, user_ids: Any, offsets: Ints, item_ids: Any) -> Ints
 def some_pairs(facts: RankFacts, chosen: npt.NDArray[np.bool_]) -> RankFacts:
     """The facts of some of the pairs, of the same users: where they stand among all candidates stays as it was."""
     offsets = np.concatenate([[0], np.cumsum(chosen)])[facts.offsets]
+    score = facts.score[chosen] if facts.score.size else facts.score  # facts of the ranks table come without
     probability = None if facts.probability is None else facts.probability[chosen]
-    return RankFacts(
-        offsets, facts.value[chosen], facts.score[chosen], facts.above[chosen], facts.tied[chosen], facts.candidates, probability
-    )  # fmt: skip
+    return RankFacts(offsets, facts.value[chosen], score, facts.above[chosen], facts.tied[chosen], facts.candidates, probability)

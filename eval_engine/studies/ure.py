@@ -32,7 +32,7 @@ from eval_engine.estimators.full_exposure import FULL_MACRO
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
-from eval_engine.evaluation import rank_facts_of
+from eval_engine.evaluation import FACTS, rank_facts_of
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.positive import Positive
 from eval_engine.statistics.agreement import agreement
@@ -193,7 +193,7 @@ def _summed(question: Question) -> Any:
 def sums_of(rows: pa.RecordBatch, question: Question) -> list[RatioSums]:
     """The sums of every cell over some users of one model."""
     study, truth = question.study, rows.column("truth")
-    facts = rank_facts_of(truth, rows.column("candidates"), rows.column("scored"))
+    facts = rank_facts_of({name: truth.field(name) for name in FACTS}, rows.column("candidates"), rows.column("scored"))
     _refuse(facts, rows.column("user_id"), study)
     place = places_drawn(study.seed, rows.column("user_id"), facts.offsets, truth.field("items").flatten())
     draws: dict[int | None, RankFacts] = {None: facts} | {e: some_pairs(facts, place < e) for e in study.exposures}

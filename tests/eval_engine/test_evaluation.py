@@ -9,7 +9,7 @@ import pytest
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import estimator as estimator_of
-from eval_engine.evaluation import Question, _statistics_rows, _summed, rank_facts_of
+from eval_engine.evaluation import FACTS, Question, _flat, _statistics_rows, _summed, rank_facts_of
 from eval_engine.kernels.rank_facts import rank_facts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
@@ -75,7 +75,7 @@ def statistics(batches, question=QUESTION):
     packed = [
         row
         for task in (batches[:half], batches[half:])
-        for batch in _summed(question)(iter(task))
+        for batch in _summed(question)(_flat(rows, question.sources) for rows in task)
         for row in zip(*batch.to_pydict().values(), strict=True)
     ]
     return pa.Table.from_batches([_statistics_rows(sorted(packed, key=lambda row: row[0]), question)])
@@ -92,6 +92,10 @@ def results(table):
         estimates |= {row[:4]: dict(zip(ESTIMATES.names[1:], row, strict=True)) for row in one}
         comparisons |= {row[:5]: dict(zip(COMPARISONS.names[1:], row, strict=True)) for row in other}
     return estimates, comparisons
+
+
+def facts_of(batch, source):
+    return rank_facts_of({name: batch.column(source).field(name) for name in FACTS}, batch.column("candidates"), batch.column("scored"))
 
 
 def as_rows(table):
@@ -120,7 +124,7 @@ def test_estimates_are_what_users_give(example):
         for estimator, metric in QUESTION.asked():
             found = estimates[model, estimator.name, metric.name, metric.k]
             source = "truth" if estimator.source in ("truth", "both") else "random"
-            facts = {s: rank_facts_of(batch.column(s), batch.column("candidates"), batch.column("scored")) for s in ("random", "truth")}
+            facts = {s: facts_of(batch, s) for s in ("random", "truth")}
             labelled = Labelled(facts[source], QUESTION.positive.of(facts[source].value), all_labelled=source == "truth")
             shown = [facts["random"].n_labels] if estimator.source == "both" else []
             a, b = estimator.terms(labelled, metric.k, "expected", *shown)
@@ -148,7 +152,7 @@ def test_wins_are_what_users_give(example):
     batches, _, _, comparisons = example
     per_user = {}
     for model, batch in batches.items():
-        facts = rank_facts_of(batch.column("random"), batch.column("candidates"), batch.column("scored"))
+        facts = facts_of(batch, "random")
         labelled = Labelled(facts, QUESTION.positive.of(facts.value))
         for metric, name in (("recall", "ure_macro"), ("ndcg", "ure_mean"), ("map", "ure_macro"), ("auc", "ure_macro")):
             a, b = estimator_of(name, metric).terms(labelled, 3 if metric != "auc" else 0, "expected")
@@ -199,7 +203,7 @@ def test_uneven_probabilities():
     row = estimates["a", "ure_balanced", "recall", 3]
     assert row["value"] is None
     assert "uneven" in row["reason"]
-    facts = rank_facts_of(batches["a"].column("random"), batches["a"].column("candidates"), batches["a"].column("scored"))
+    facts = facts_of(batches["a"], "random")
     expected = []
     for u in range(facts.n_users):
         pairs = range(facts.offsets[u], facts.offsets[u + 1])

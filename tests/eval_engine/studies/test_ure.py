@@ -35,7 +35,10 @@ def rows(scores: np.ndarray, values: np.ndarray, labelled: int = N_ITEMS) -> pa.
         "items": np.tile(np.arange(labelled) + 500, n), "values": facts.value, "scores": facts.score.astype(np.float32),
         "above": facts.above.astype(np.int32), "tied": facts.tied.astype(np.int32),
     }  # fmt: skip
-    truth = pa.StructArray.from_arrays([pa.ListArray.from_arrays(offsets, pa.array(x)) for x in lists.values()], list(lists))
+    columns = {name: pa.ListArray.from_arrays(offsets, pa.array(x)) for name, x in lists.items()} | {
+        "probabilities": pa.nulls(n, pa.list_(pa.float64()))
+    }
+    truth = pa.StructArray.from_arrays(list(columns.values()), list(columns))
     return pa.RecordBatch.from_arrays(
         [pa.array(np.arange(n) + 100), pa.array(facts.candidates), pa.array(facts.candidates), truth], ["user_id", "candidates", "scored", "truth"]
     )
