@@ -27,7 +27,9 @@ def benjamini_hochberg(p: Floats) -> Floats:
     p, known = _family(p)
     some = p[known]
     order = np.argsort(-some, kind="stable")
-    steps = np.minimum.accumulate(some[order] * some.size / np.arange(some.size, 0, -1))  # scipy.stats has it, and takes a worker a second to import
+    steps = np.minimum.accumulate(
+        some[order] * (some.size / np.arange(some.size, 0, -1))
+    )  # scipy.stats has it, and takes a worker a second to import
     some[order] = np.minimum(steps, 1.0)
     p[known] = some
     return p
