@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.estimators.estimator import Estimator, Terms
@@ -29,15 +30,17 @@ from eval_engine.statistics.balanced import lump_of, two_digits
 from eval_engine.statistics.bucket_sums import COUNTS, LIMB, N_BUCKETS, SUMS, Sums, bucket_of, carried, summed
 from eval_engine.statistics.duels import wins
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
+from eval_engine.stored_file import open_file
 from eval_engine.tables import STATISTICS, split
 from eval_engine.worker_process import settle
 
 PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
 PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("model", pa.string()), ("sums", pa.binary()), ("users", pa.binary()), ("values", pa.binary())])
-AT_ONCE = 64 * 2**20  # bytes of packed rows that are added up together
+AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on together
 ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
 STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
 FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two thirds of the bytes, are not needed
+LEFT_OUT = {"bad_vector", "not_scored"}  # rules of the quality table: users that not every model ranked
 STRATIFIED = ("ure_macro", "recall")  # its sums are kept by exposures, candidates and exposed positives, for balanced URE
 
 
@@ -79,6 +82,26 @@ def statistics(ranks: DataFrame, question: Question) -> Plan:
     # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a NULL list in time that grows with those before it.
     needed = [F.coalesce(F.col(f"{source}.{name}"), F.array()).alias(f"{source}_{name}") for source in question.sources for name in FACTS]
     return _added(ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED), question)
+
+
+def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str]], question: Question) -> Plan:
+    """The same, of files of the ranks table and the model of each, which workers read themselves: through Java, lists cost more than all estimators together."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        chosen = (files[n] for batch in batches for n in batch.column(0).to_pylist())
+        return _summed(question)(rows for path, model in chosen for rows in _read(path, model, question.sources))
+
+    return _added(spark.range(0, len(files), 1, len(files)).mapInArrow(run, PACKED), question)
+
+
+def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """What is needed of a file of ranks, in batches of bounded bytes."""
+    wanted = ["user_id", "candidates", "scored", *(f"{source}.{name}" for source in sources for name in FACTS)]
+    with open_file(path) as handle, pq.ParquetFile(handle) as file:
+        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+        per_row = max(1, sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows))
+        for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, 1 << 16)), columns=wanted):
+            yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), sources)
 
 
 def statistics_of(plans: Iterable[Plan], question: Question) -> Plan:
@@ -174,8 +197,11 @@ def _strata(random: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if random.weight is not None:
         return np.zeros((1, 3), np.int64), np.zeros(random.facts.n_users, np.int64)
     kind = np.stack([two_digits(random.n_labelled), two_digits(random.candidates), lump_of(random.n_positive)])
-    kinds, which = np.unique(kind, axis=1, return_inverse=True)
-    return kinds.T, which.reshape(-1)
+    code = (
+        (kind[0] << 42) + (kind[1] << 21) + kind[2] if kind.max(initial=0) < 1 << 21 else np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
+    )
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return kind[:, first].T, which.reshape(-1)
 
 
 def _merge(totals: dict[int, npt.NDArray[Any]], found: Iterable[npt.NDArray[Any]]) -> None:

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from eval_engine.config import check_run_id
 from eval_engine.delta_commit import WrittenFile, commit_files, delta_uri, write_file
-from eval_engine.delta_table import arrow_schema, create_table, fields_of, partitions_of, rows_of, schema_of
+from eval_engine.delta_table import arrow_schema, create_table, fields_of, files_of, partitions_of, rows_of, schema_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
@@ -76,6 +76,15 @@ class Lake:
         if not self.has(table):
             return []
         return [row.asDict() for row in self.read(table, run_id).select(*table.partitions).distinct().collect()]
+
+    def files(self, table: Table, run_id: str, column: str) -> list[tuple[str, str]]:
+        """The files of a run's rows, each with its value of a partition column; none if only Spark can tell or read them."""
+        if self.not_for_workers:
+            return []
+        try:
+            return files_of(self._uri(table), {"run_id": run_id}, column)
+        except Exception:  # as in rows: rows that were deleted from files, among others
+            return []
 
     def put(self, table: Table, rows: Sequence[Sequence[Any]], where: dict[str, str], id_type: str = "BIGINT") -> None:
         """Like replace, of a few rows; each has the table's columns, without those in `where`, in order."""

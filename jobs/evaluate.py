@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import Question, ranked_by_all, statistics
+from eval_engine.evaluation import LEFT_OUT, Question, ranked_by_all, statistics, statistics_of_files
 from eval_engine.lake import Lake
 from eval_engine.results import Asking, estimates_and_comparisons
 from eval_engine.session import batches_by_bytes, planned_once
@@ -30,7 +30,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         rules = {row["rule"] for row in lake.rows(QUALITY, run_id)}
         if not lake.partitions(RANKS, config.run_id):
             raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
-        plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), rules), question)
+        files = [] if rules & LEFT_OUT else lake.files(RANKS, config.run_id, "model")
+        ranks = None if files else ranked_by_all(lake.read(RANKS, config.run_id), rules)
+        plan = statistics_of_files(spark, files, question) if ranks is None else statistics(ranks, question)
         written = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
         asking = Asking(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
         estimates, comparisons = estimates_and_comparisons(written, asking)
