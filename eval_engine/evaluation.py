@@ -176,20 +176,37 @@ def _bucket_rows(labelled: dict[str, Labelled], bucket: npt.NDArray[Any], questi
     """For each cell of the question: the sums of these users by bucket, and stratum where it has those, as rows of (bucket, ROW)."""
     strata, which = _strata(labelled["random"]) if "random" in labelled else (np.zeros((1, 3), np.int64), np.zeros(bucket.size, np.int64))
     none = np.zeros((1, 3), np.int64)
+    tied = {source: _tied_users(one) for source, one in labelled.items()}
     for cell, (estimator, metric) in enumerate(question.asked()):
-        source = labelled["truth" if estimator.source == "both" else estimator.source]
         terms = _terms(estimator, metric, labelled, question.ties)
-        tied = bool((source.tied > 0).any())
-        low, high = (_terms(estimator, metric, labelled, ties) if tied else terms for ties in ("strict", "optimistic"))
+        users = tied["truth" if estimator.source == "both" else estimator.source]
+        low, high = (_bound(estimator, metric, labelled, users, terms, ties) for ties in ("strict", "optimistic"))
         by_stratum = (estimator.name, estimator.metric) == STRATIFIED
         kinds, row = (strata, which * N_BUCKETS + bucket) if by_stratum else (none, bucket)
-        sums = summed(terms, low.numerator, high.numerator, row, len(kinds) * N_BUCKETS)
+        sums = summed(terms, low, high, row, len(kinds) * N_BUCKETS)
         used = np.flatnonzero(sums.counts.any(axis=1))
         found = np.empty(used.size, ROW)
         found["bucket"], found["cell"], found["stratum"] = used % N_BUCKETS, cell, kinds[used // N_BUCKETS]
         for name, values in zip(("counts", "whole", "part"), sums, strict=True):
             found[name] = values[used]
         yield found
+
+
+def _tied_users(labelled: Labelled) -> npt.NDArray[Any]:
+    """The users with a positive that is level with another candidate: only they have bounds beside their value."""
+    ends = np.concatenate([[0], np.cumsum(labelled.tied > 0)])[labelled.offsets]
+    return np.flatnonzero(np.diff(ends))
+
+
+def _bound(
+    estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], users: npt.NDArray[Any], terms: Terms, ties: str
+) -> npt.NDArray[np.float64]:
+    """Numerators with every tie broken against (strict) or for (optimistic) the model."""
+    if not users.size:
+        return terms.numerator
+    numerators = terms.numerator.copy()
+    numerators[users] = _terms(estimator, metric, {source: one.of(users) for source, one in labelled.items()}, ties).numerator
+    return numerators
 
 
 def _strata(random: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from scipy.special import stdtrit
 
 from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.statistics.balanced import Strata, balanced
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
-from eval_engine.statistics.bucket_sums import N_BUCKETS
+from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS
 from eval_engine.statistics.comparison import Comparison, compare
 from eval_engine.statistics.paired import Paired, paired
-from eval_engine.statistics.ratio import NO_USERS, SCALE, RatioSums, estimate, merge
+from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
 from eval_engine.tables import COMPARISONS, ESTIMATES, split
 
 Doubles = npt.NDArray[np.floating[Any]]
@@ -109,37 +110,37 @@ def of_group(table: pa.Table, asking: Asking) -> tuple[list[tuple[Any, ...]], li
 
 
 def _models(table: pa.Table) -> list[_Model]:
-    """The rows by model."""
-    rows = table.sort_by([("model", "ascending")])
-    found = []
-    names = rows.column("model").to_numpy(zero_copy_only=False)
-    starts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1), len(names)] if len(names) else [0]
-    for start, end in pairwise(starts):
-        found.append(_model(rows.slice(start, end - start)))
-    return found
+    """The rows by model, in an order that does not depend on how they came."""
+    names, which = np.unique(np.array(table.column("model").to_pylist(), object), return_inverse=True)
+    stratum = table.column("stratum").combine_chunks()
+    kinds = [stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ("exposures", "candidates", "positives")]
+    rows = table.drop_columns(["stratum"]).append_column("known", stratum.is_valid())
+    order = np.lexsort((*kinds[::-1], table.column("bucket").to_numpy(), which))
+    rows, which, kinds = rows.take(order), which[order], [kind[order] for kind in kinds]
+    starts = [*np.searchsorted(which, np.arange(names.size)), which.size]
+    return [_model(name, rows.slice(a, b - a), [k[a:b] for k in kinds]) for name, (a, b) in zip(names, pairwise(starts), strict=True)]
 
 
-def _model(rows: pa.Table) -> _Model:
-    columns = {name: rows.column(name).to_pylist() for name in ("bucket", "stratum", "n_users", "n_left_out", "n_unknown", "wins")}
-    exact = {name: [int(x * SCALE) for x in rows.column(name).to_pylist()] for name in ("a", "b", "aa", "ab", "bb", "a_low", "a_high")}
-    a, b = np.zeros(N_BUCKETS), np.zeros(N_BUCKETS)
-    total, low, high = NO_USERS, 0, 0
+def _model(name: str, rows: pa.Table, kinds: list[Any]) -> _Model:
+    bucket = rows.column("bucket").to_numpy()
+    counts = {column: int(pc.sum(rows.column(column)).as_py()) for column in COUNTS}
+    exact = {column: int(pc.sum(rows.column(column)).as_py() * SCALE) for column in SUMS}
+    total = RatioSums(**counts, **{column: exact[column] for column in ("a", "b", "aa", "ab", "bb")})
+    a, b, aa = (rows.column(column).cast(pa.float64()).to_numpy() for column in ("a", "b", "aa"))
     wins: dict[str, int] = {}
-    strata: dict[tuple[int, int, int], Doubles] = {}
-    for n, bucket in enumerate(columns["bucket"]):
-        counts = {name: columns[name][n] for name in ("n_users", "n_left_out", "n_unknown")}
-        sums = RatioSums(**counts, **{name: exact[name][n] for name in ("a", "b", "aa", "ab", "bb")})
-        total, low, high = merge(total, sums), low + exact["a_low"][n], high + exact["a_high"][n]
-        a[bucket] += sums.a / SCALE
-        b[bucket] += sums.b / SCALE
-        for rival, count in columns["wins"][n] or ():
+    for entries in rows.column("wins").to_pylist():
+        for rival, count in entries or ():
             wins[rival] = wins.get(rival, 0) + count
-        if columns["stratum"][n] is not None:
-            key = tuple(columns["stratum"][n].values())
-            mine = strata.setdefault(key, np.zeros((3, UNITS)))
-            mine[:, bucket % UNITS] += [sums.n_users + sums.n_left_out, sums.a / SCALE, sums.aa / SCALE]
-    ties = (low / total.b, high / total.b) if total.b and not total.n_unknown else (math.nan, math.nan)
-    return _Model(rows.column("model")[0].as_py(), total, ties, a, b, wins, strata)
+    strata: dict[tuple[int, int, int], Doubles] = {}
+    if rows.column("known").to_numpy().any():
+        users = (pc.add(rows.column("n_users"), rows.column("n_left_out"))).to_numpy()
+        keys, which = np.unique(np.stack(kinds), axis=1, return_inverse=True)
+        row = which.reshape(-1) * UNITS + bucket % UNITS
+        sums = np.array([np.bincount(row, x, minlength=keys.shape[1] * UNITS).reshape(-1, UNITS) for x in (users, a, aa)])
+        strata = {(int(e), int(c), int(p)): sums[:, n] for n, (e, c, p) in enumerate(keys.T)}
+    ties = (exact["a_low"] / total.b, exact["a_high"] / total.b) if total.b and not total.n_unknown else (math.nan, math.nan)
+    by_bucket = [np.bincount(bucket, x, minlength=N_BUCKETS).astype(np.float64) for x in (a, b)]
+    return _Model(name, total, ties, by_bucket[0], by_bucket[1], wins, strata)
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:

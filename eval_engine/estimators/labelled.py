@@ -34,7 +34,22 @@ class Labelled:
         self.n_labelled = facts.n_labels.astype(np.float64)
         self.candidates = facts.candidates.astype(np.float64)
         self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled  # of each user: every candidate is labelled
+        self._all_labelled = all_labelled
         self._sums: dict[tuple[str, int, str, bool], Doubles] = {}
+        self._some: tuple[Ints, Labelled] | None = None
+
+    def of(self, users: Ints) -> "Labelled":
+        """The same of some users, in this order; kept until others are asked for."""
+        if self._some is None or self._some[0] is not users:
+            facts = self.facts
+            lengths = facts.n_labels[users]
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            pairs = np.arange(offsets[-1]) + np.repeat(facts.offsets[users] - offsets[:-1], lengths)
+            score = facts.score[pairs] if facts.score.size else facts.score
+            chosen = (facts.value[pairs], score, facts.above[pairs], facts.tied[pairs], facts.candidates[users])
+            probability = None if facts.probability is None else facts.probability[pairs]
+            self._some = users, Labelled(RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled)
+        return self._some[1]
 
     @cached_property
     def weight(self) -> Doubles | None:
