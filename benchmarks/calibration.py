@@ -61,7 +61,7 @@ CASES = (
     Case(ure.URE_AUC, 0, full_exposure.FULL_AUC_SELECTED, full_exposure.FULL_AUC_SELECTED),
     Case(ure.URE_MAP, K, full_exposure.FULL_MAP, None),
     Case(ure.URE_HIT_RATE, 1, full_exposure.FULL_HIT_RATE, full_exposure.FULL_HIT_RATE),
-    Case(traditional.TRADITIONAL, 5, full_exposure.FULL_MACRO, None),
+    Case(traditional.TRADITIONAL, 2, full_exposure.FULL_MACRO, None),
 )
 
 

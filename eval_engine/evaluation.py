@@ -37,6 +37,7 @@ from eval_engine.worker_process import settle
 PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
 PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("model", pa.string()), ("sums", pa.binary()), ("users", pa.binary()), ("values", pa.binary())])
 AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on together
+USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
 ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
 STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
 FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two thirds of the bytes, are not needed
@@ -100,7 +101,7 @@ def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBa
     with open_file(path) as handle, pq.ParquetFile(handle) as file:
         groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
         per_row = max(1, sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows))
-        for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, 1 << 16)), columns=wanted):
+        for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, USERS_AT_ONCE)), columns=wanted):
             yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), sources)
 
 
@@ -142,10 +143,11 @@ def _summed(question: Question) -> Worker:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        totals: dict[str, dict[int, npt.NDArray[Any]]] = {}
+        totals: dict[str, dict[int, list[npt.NDArray[Any]]]] = {}
         for batch in batches:
-            for model in pc.unique(batch.column("model")).to_pylist():
-                rows = batch.filter(pc.equal(batch.column("model"), model))
+            models = pc.unique(batch.column("model")).to_pylist()
+            for model in models:
+                rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
                 hashes = xxhash64(rows.column("user_id"))
                 bucket = bucket_of(hashes)
                 labelled = _labelled(rows, question)
@@ -221,12 +223,14 @@ def _strata(random: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return kind[:, first].T, which.reshape(-1)
 
 
-def _merge(totals: dict[int, npt.NDArray[Any]], found: Iterable[npt.NDArray[Any]]) -> None:
-    """Add rows to what a task has of a model, by cell."""
+def _merge(totals: dict[int, list[npt.NDArray[Any]]], found: Iterable[npt.NDArray[Any]]) -> None:
+    """Add rows to what a task has of a model, by cell; now and then those with the same key in one."""
     for rows in found:
         if rows.size:
-            cell = int(rows["cell"][0])
-            totals[cell] = _added_rows(np.concatenate([totals[cell], rows])) if cell in totals else rows
+            own = totals.setdefault(int(rows["cell"][0]), [])
+            own.append(rows)
+            if len(own) == 8:
+                own[:] = [_added_rows(np.concatenate(own))]
 
 
 def _added_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -244,9 +248,9 @@ def _added_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return found
 
 
-def _packed(model: str, totals: dict[int, npt.NDArray[Any]]) -> pa.RecordBatch:
+def _packed(model: str, totals: dict[int, list[npt.NDArray[Any]]]) -> pa.RecordBatch:
     """A row per bucket, with the bytes of its sums."""
-    rows = np.concatenate([np.empty(0, ROW), *totals.values()])
+    rows = np.concatenate([np.empty(0, ROW), *(_added_rows(np.concatenate(own)) for own in totals.values())])
     rows = rows[np.argsort(rows["bucket"], kind="stable")]
     buckets, starts = np.unique(rows["bucket"], return_index=True)
     parts = [part.tobytes() for part in np.split(rows, starts[1:])][: buckets.size]
