@@ -7,6 +7,8 @@ model beats each other one. Nothing else moves, and what comes out grows with ne
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +42,9 @@ AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on to
 USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
 ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
 STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
-FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two thirds of the bytes, are not needed
+FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
 LEFT_OUT = {"bad_vector", "not_scored"}  # rules of the quality table: users that not every model ranked
+NO_STRATUM = np.full((1, 3), -1, np.int64)
 STRATIFIED = ("ure_macro", "recall")  # its sums are kept by exposures, candidates and exposed positives, for balanced URE
 
 
@@ -175,16 +178,15 @@ def _terms(estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], 
 
 
 def _bucket_rows(labelled: dict[str, Labelled], bucket: npt.NDArray[Any], question: Question) -> Iterator[npt.NDArray[Any]]:
-    """For each cell of the question: the sums of these users by bucket, and stratum where it has those, as rows of (bucket, ROW)."""
-    strata, which = _strata(labelled["random"]) if "random" in labelled else (np.zeros((1, 3), np.int64), np.zeros(bucket.size, np.int64))
-    none = np.zeros((1, 3), np.int64)
+    """For each cell of the question: the sums of these users by bucket, and stratum where it has those, as rows of ROW."""
+    strata, which = _strata(labelled["random"]) if "random" in labelled else (NO_STRATUM, np.zeros(bucket.size, np.int64))
     tied = {source: _tied_users(one) for source, one in labelled.items()}
     for cell, (estimator, metric) in enumerate(question.asked()):
         terms = _terms(estimator, metric, labelled, question.ties)
         users = tied["truth" if estimator.source == "both" else estimator.source]
         low, high = (_bound(estimator, metric, labelled, users, terms, ties) for ties in ("strict", "optimistic"))
         by_stratum = (estimator.name, estimator.metric) == STRATIFIED
-        kinds, row = (strata, which * N_BUCKETS + bucket) if by_stratum else (none, bucket)
+        kinds, row = (strata, which * N_BUCKETS + bucket) if by_stratum else (NO_STRATUM, bucket)
         sums = summed(terms, low, high, row, len(kinds) * N_BUCKETS)
         used = np.flatnonzero(sums.counts.any(axis=1))
         found = np.empty(used.size, ROW)
@@ -214,7 +216,7 @@ def _bound(
 def _strata(random: Labelled) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The kinds of users, as (exposures, candidates, exposed positives), each coarse, and the number of each user's; none with uneven exposure."""
     if random.weight is not None:
-        return np.zeros((1, 3), np.int64), np.zeros(random.facts.n_users, np.int64)
+        return NO_STRATUM, np.zeros(random.facts.n_users, np.int64)
     kind = np.stack([two_digits(random.n_labelled), two_digits(random.candidates), lump_of(random.n_positive)])
     code = (
         (kind[0] << 42) + (kind[1] << 21) + kind[2] if kind.max(initial=0) < 1 << 21 else np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
@@ -317,7 +319,6 @@ def _statistics_rows(packed: list[tuple[Any, ...]], question: Question) -> pa.Re
     def told(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(pa.array(cells))
 
-    by_stratum = np.array([(e.name, e.metric) == STRATIFIED for e, _ in asked])[cells] & (every["stratum"][:, 1] > 0)
     columns: dict[str, pa.Array] = {
         "model": pa.array(models, pa.string()).take(pa.array(model_of)),
         "estimator": told([e.name for e, _ in asked], pa.string()),
@@ -326,7 +327,7 @@ def _statistics_rows(packed: list[tuple[Any, ...]], question: Question) -> pa.Re
         "stratum": pa.StructArray.from_arrays(
             [pa.array(every["stratum"][:, n], pa.int32()) for n in range(3)],
             ["exposures", "candidates", "positives"],
-            mask=pa.array(~by_stratum),
+            mask=pa.array((every["stratum"] < 0).any(axis=1)),
         ),
         "bucket": pa.array(every["bucket"], pa.int32()),
         **{name: pa.array(every["counts"][:, n]) for n, name in enumerate(COUNTS)},
@@ -340,11 +341,11 @@ def _statistics_rows(packed: list[tuple[Any, ...]], question: Question) -> pa.Re
 def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dict[int, npt.NDArray[np.int64]]:
     """By bucket: how many users each model wins against each other one, by each number that is compared."""
     found = {}
-    for bucket in sorted({row[0] for row in packed}) if n_values else ():
+    for bucket, rows in groupby(packed, key=itemgetter(0)) if n_values else ():  # rows lie bucket by bucket
         users = {model: [np.empty(0, np.int64)] for model in models}
         values = {model: [np.empty((0, n_values), np.float32)] for model in models}
-        for number, model, _, keys, numbers in packed:
-            if number == bucket and keys is not None:
+        for _, model, _, keys, numbers in rows:
+            if keys is not None:
                 users[model].append(np.frombuffer(keys, np.int64))
                 values[model].append(np.frombuffer(numbers, np.float32).reshape(-1, n_values))
         found[bucket] = wins([np.concatenate(users[m]) for m in models], [np.concatenate(values[m]) for m in models], n_values)

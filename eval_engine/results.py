@@ -132,7 +132,7 @@ def _model(name: str, rows: pa.Table, kinds: list[Any]) -> _Model:
         for rival, count in entries or ():
             wins[rival] = wins.get(rival, 0) + count
     strata: dict[tuple[int, int, int], Doubles] = {}
-    if rows.column("known").to_numpy().any():
+    if rows.column("known").to_numpy().all():  # not where exposure was uneven, be it of some days only
         users = (pc.add(rows.column("n_users"), rows.column("n_left_out"))).to_numpy()
         keys, which = np.unique(np.stack(kinds), axis=1, return_inverse=True)
         row = which.reshape(-1) * UNITS + bucket % UNITS
@@ -222,7 +222,7 @@ def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, ask
     degrees = together.n_units - 1
     errors = np.sqrt(np.diag(together.covariance) + found.bias**2)
     spread = float(stdtrit(max(degrees, 1), (1 + asking.confidence) / 2))
-    replicates = together.values[:, None] + together.errors @ _multipliers(together, asking)
+    replicates = _replicates(together, asking)
     rows = []
     for n, m in enumerate(models):
         value, error = float(together.values[n]), float(errors[n])
@@ -234,7 +234,9 @@ def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, ask
     return rows, _comparison_rows(models, "ure_balanced", metric, k, together, asking)
 
 
-def _multipliers(together: Paired, asking: Asking) -> Doubles:
-    """Poisson weights less 1 for the linearised errors of each unit, (n_units, replicates)."""
-    count = max(asking.replicates, 2)
-    return poisson_weights(asking.seed, np.arange(count), together.errors.shape[1]).T - 1
+def _replicates(together: Paired, asking: Asking) -> Doubles:
+    """The Poisson bootstrap of values by the linearised errors of their units, (n_models, replicates)."""
+    if not asking.replicates:
+        return np.full((len(together.values), 2), np.nan)
+    weights = poisson_weights(asking.seed, np.arange(asking.replicates), together.errors.shape[1])
+    return together.values[:, None] + together.errors @ (weights.T - 1)

@@ -1,6 +1,6 @@
 """Randomness keyed by ids: the same (seed, user, item) gives the same number in any block, order or process.
 
-mix      splitmix64's finaliser, a bijection of 64 bits                       [Steele, Lea, Flood 2014]
+mix      eval_engine/kernels/splitmix64.py
 combine  mix(mix(a) + b): order matters, (u, i) and (i, u) differ
 id_keys  BIGINT: the id's own bits; STRING: sum_j (byte_j + 1) P^j mod 2^64 over its UTF-8 bytes, mixed
 """
@@ -11,21 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Keys = npt.NDArray[np.uint64]
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from eval_engine.kernels.splitmix64 import Keys, mix
+
 PRIME = 0x100000001B3
 STRINGS_AT_ONCE = 1 << 20
-
-
-def mix(keys: Keys) -> Keys:
-    """Well-spread bits, one to one."""
-    x = keys + GOLDEN  # a fresh array: the rest may be in place
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
 
 
 def combine(left: Keys, right: Keys) -> Keys:

@@ -5,7 +5,7 @@ whatever n > 0 is, but users with small N+ mostly show n = 0 and drop out. Each 
 
     estimate = sum_u g(n_u) m_u / n_u  /  sum_u g(n_u)          unbiased if h(N+) = sum_{n>0} P(n | N+) g(n) is the same for every N+ > 0
 
-1. The law of N+. A user's positives are drawn at a rate rho of their own; log density of rho on the logit scale: a polynomial of degree 4, fitted to the counts of
+1. The law of N+. A user's positives are drawn at a rate rho of their own; log density of log rho: a polynomial of degree 4, fitted to the counts of
    n, zeros included, by penalised maximum likelihood (deconvolution by an exponential family [Efron 2016]; the NPMLE, a few spikes, would leave h free between them).
    N+ given rho is binomial, so that users with no positive at all are part of the law.
 2. The weights. Recall as a function of N+ is taken to vary smoothly, as a random function of log N+ with covariance tau^2 exp(-(x - y)^2 / 2 l^2). Then
@@ -14,7 +14,7 @@ whatever n > 0 is, but users with small N+ mostly show n = 0 and drop out. Each 
 
    is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both found in the same counts (C: the mean over tau and l,
    each by its likelihood; v: a fit of v_0 + v_1 / n): weights correct more as users grow. 1 / tau^2 is the lambda of ridge regression.
-3. The standard error is a jackknife over groups of users that repeats steps 1 and 2 without each group: weights are estimated, and that is part of the error.
+3. The standard error is a jackknife over groups of users that finds law and weights anew without each group, C and v kept: weights are estimated, and that is part of the error.
    What remains of d' C d is added to its square.
 
 In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): mergeable, and no larger for more users. Weights are the same for all models, so that differences
@@ -171,7 +171,7 @@ def _choose(n: npt.ArrayLike, k: int) -> Doubles:
 
 @lru_cache(maxsize=8)
 def _basis(degree: int) -> Doubles:
-    """Orthogonal polynomials of degree 1 and more over the rates, the logit of which is nearly even."""
+    """Orthogonal polynomials of degree 1 and more over the rates, which are even on the log scale."""
     powers = np.vander(np.linspace(-1, 1, RATES), degree + 1, increasing=True)
     orthogonal: Doubles = np.linalg.qr(powers)[0][:, 1:] * math.sqrt(RATES)
     return orthogonal
@@ -219,7 +219,7 @@ class _Setting(NamedTuple):
 
 
 def _setting(cells: Cells, strata: Strata, users: Doubles, mean: Doubles, law: Doubles) -> _Setting:
-    """tau and l of greatest likelihood for all models together, and v; in units of each model's mean recall."""
+    """The covariance, averaged over tau and l by their likelihood for all models together, and v; in units of each model's mean recall."""
     seen = (strata.positives > 0) & (users > 0)
     usable = mean > 0
     if not usable.any():

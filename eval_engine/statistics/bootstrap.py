@@ -15,12 +15,10 @@ from itertools import accumulate
 from math import factorial
 
 import numpy as np
-import numpy.typing as npt
 
 from eval_engine.kernels.arrays import Floats, Ints
+from eval_engine.kernels.splitmix64 import Keys, mix
 from eval_engine.statistics.paired import bucket_sums
-
-Keys = npt.NDArray[np.uint64]
 
 WEIGHTS_AT_ONCE = 1 << 20
 INVERSE_E = 6786177901268885274  # 2^64 / e, whole; P(w = k) = 1 / (e k!)
@@ -77,17 +75,6 @@ def chance_best(ratios: Floats) -> Floats:
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:
     """How often each bucket counts in these replicates, shape (replicates, n_buckets)."""
     buckets: Keys = np.arange(n_buckets, dtype=np.uint64)
-    rows = _mix(_mix(np.array([seed % 2**64], np.uint64)) + replicates.astype(np.uint64))
-    keys = _mix(rows[:, None] + buckets)
+    rows = mix(mix(np.array([seed % 2**64], np.uint64)) + replicates.astype(np.uint64))
+    keys = mix(rows[:, None] + buckets)
     return np.searchsorted(AT_MOST, keys, side="right").astype(np.float64)
-
-
-def _mix(keys: Keys) -> Keys:
-    """Well-spread bits, one to one."""
-    x = keys + np.uint64(0x9E3779B97F4A7C15)  # a fresh array: the rest may be in place
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x

@@ -270,3 +270,37 @@ def test_everything_exposed():
     ):
         assert estimates["a", f"ure_{name}", metric, k]["value"] == pytest.approx(estimates["a", f"full_{name}", metric, k]["value"], rel=1e-9)
     assert estimates["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(estimates["a", "full_macro", "recall", 3]["value"], abs=0.02)
+
+
+def test_a_user_without_candidates_is_left_out_and_spoils_nothing():
+    batch = made(models=("a",))["a"]
+    seen_all = batch.slice(0, 1).to_pylist()[0] | {"user_id": -1, "candidates": 0, "scored": 0}
+    for source in ("random", "truth"):
+        seen_all[source] = {name: None if name == "probabilities" else [] for name in seen_all[source]}
+    more = pa.RecordBatch.from_pylist([seen_all], batch.schema)
+    (before, _), (after, _) = results(statistics([batch])), results(statistics([batch, more]))
+    for key, row in before.items():
+        if key[1] != "ure_balanced":
+            assert after[key]["value"] == row["value"]
+            assert after[key]["n_left_out"] == row["n_left_out"] + 1
+    assert after["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(before["a", "ure_balanced", "recall", 3]["value"], abs=0.01)
+
+
+def test_no_bootstrap():
+    table = statistics(made(models=("a", "b")).values())
+    rows = [
+        n
+        for n, key in enumerate(zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True))
+        if key == ("ure_macro", "recall", 3)
+    ]
+    for row in of_group(table.take(rows), ASKING._replace(replicates=0))[0]:
+        told = dict(zip(ESTIMATES.names[1:], row, strict=True))
+        assert told["value"] is not None
+        assert told["bootstrap_error"] is told["bootstrap_low"] is told["chance_best"] is None
+
+
+def test_days_of_even_and_uneven_exposure_have_no_balanced_estimate_together():
+    even, uneven = (statistics(made(models=("a", "b"), probabilities=p).values()) for p in (False, True))
+    estimates, _ = results(pa.concat_tables([even, uneven]))
+    assert estimates["a", "ure_balanced", "recall", 3]["value"] is None
+    assert "uneven" in estimates["a", "ure_balanced", "recall", 3]["reason"]
