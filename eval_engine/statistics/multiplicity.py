@@ -28,7 +28,7 @@ def benjamini_hochberg(p: Floats) -> Floats:
     some = p[known]
     order = np.argsort(-some, kind="stable")
     steps = np.minimum.accumulate(
-        some[order] * (some.size / np.arange(some.size, 0, -1))
+        some[order] / (np.arange(some.size, 0, -1) / some.size)
     )  # scipy.stats has it, and takes a worker a second to import
     some[order] = np.minimum(steps, 1.0)
     p[known] = some
