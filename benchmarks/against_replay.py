@@ -23,11 +23,12 @@ from benchmarks.engine import LONG
 from benchmarks.long_files import item_ids, write_labels, write_sorted
 from benchmarks.measure import best, say
 from eval_engine.direct_files import stored_bytes
-from eval_engine.evaluation import STATISTICS_COLUMNS, Question, statistics_of
+from eval_engine.evaluation import STATISTICS_COLUMNS, statistics_of
 from eval_engine.inputs import flat_files
 from eval_engine.java import java_home
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
+from eval_engine.question import Question
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.settings import Ranking
 from eval_engine.session import batches_by_bytes, planned_once, spark_session

@@ -73,11 +73,11 @@ def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
     return DeltaTable(delta_uri(uri)).partitions(file_pruning_predicate=[(name, "=", value) for name, value in where.items()])
 
 
-def files_of(uri: str, where: dict[str, str], column: str) -> list[tuple[str, str]]:
-    """Path or URI of each file of some partitions, and the value of one partition column in it."""
+def files_of(uri: str, where: dict[str, str], column: str) -> list[tuple[str, str, int]]:
+    """Path or URI of each file of some partitions, the value of one partition column in it, and its bytes."""
     found = pa.table(DeltaTable(delta_uri(uri)).get_add_actions(flatten=True)).to_pylist()
     chosen = [row for row in found if all(row[f"partition.{name}"] == value for name, value in where.items())]
-    return sorted((f"{uri}/{row['path']}", row[f"partition.{column}"]) for row in chosen)
+    return sorted((f"{uri}/{row['path']}", row[f"partition.{column}"], row["size_bytes"]) for row in chosen)
 
 
 def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:

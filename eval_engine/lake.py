@@ -77,8 +77,8 @@ class Lake:
             return []
         return [row.asDict() for row in self.read(table, run_id).select(*table.partitions).distinct().collect()]
 
-    def files(self, table: Table, run_id: str, column: str) -> list[tuple[str, str]]:
-        """The files of a run's rows, each with its value of a partition column; none if only Spark can tell or read them."""
+    def files(self, table: Table, run_id: str, column: str) -> list[tuple[str, str, int]]:
+        """The files of a run's rows, each with its value of a partition column and its bytes; none if only Spark can tell or read them."""
         if self.not_for_workers:
             return []
         try:

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import LEFT_OUT, Question, ranked_by_all, statistics, statistics_of_files
+from eval_engine.evaluation import LEFT_OUT, ranked_by_all, statistics, statistics_of_files
 from eval_engine.lake import Lake
+from eval_engine.question import Question
 from eval_engine.results import Asking, estimates_and_comparisons
 from eval_engine.session import batches_by_bytes, planned_once
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RANKS, STATISTICS

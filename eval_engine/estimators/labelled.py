@@ -6,6 +6,7 @@
 Sums over positives are made once per gain, cutoff and tie policy, and shared by all estimators that need them.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -22,8 +23,9 @@ Doubles = npt.NDArray[np.float64]
 class Labelled:
     """Some users' labelled pairs under one model."""
 
-    def __init__(self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False) -> None:
-        """positive says which pairs are positives; left out, those with value > 0. all_labelled: what is not labelled is no positive, and w_i = 1."""
+    def __init__(self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()) -> None:
+        """positive says which pairs are positives; left out, those with value > 0. all_labelled: what is not labelled is no positive, and w_i = 1.
+        cutoffs: those that will be asked for, to be worked out together."""
         positive = facts.value > 0 if positive is None else positive
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
             raise ValueError(f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}")
@@ -34,8 +36,8 @@ class Labelled:
         self.n_labelled = facts.n_labels.astype(np.float64)
         self.candidates = facts.candidates.astype(np.float64)
         self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled  # of each user: every candidate is labelled
-        self._all_labelled = all_labelled
-        self._sums: dict[tuple[str, int, str, bool], Doubles] = {}
+        self._all_labelled, self._cutoffs = all_labelled, cutoffs
+        self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
 
     def of(self, users: Ints) -> "Labelled":
@@ -48,7 +50,7 @@ class Labelled:
             score = facts.score[pairs] if facts.score.size else facts.score
             chosen = (facts.value[pairs], score, facts.above[pairs], facts.tied[pairs], facts.candidates[users])
             probability = None if facts.probability is None else facts.probability[pairs]
-            self._some = users, Labelled(RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled)
+            self._some = users, Labelled(RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled, self._cutoffs)
         return self._some[1]
 
     @cached_property
@@ -76,28 +78,38 @@ class Labelled:
     def _ahead(self) -> Ahead:
         return ahead(self.offsets, self.above, self.weight)
 
+    @cached_property
+    def _two(self) -> Doubles:
+        """What a pair of a user's positives stands for, but for weights that are known: 1 / the chance that both are labelled."""
+        if self.weight is not None:
+            return self.scale
+        both = _ratio(self.candidates * (self.candidates - 1), self.n_labelled * (self.n_labelled - 1))
+        return np.where(self.complete, 1.0, both)
+
     def gained(self, gain: str, k: int, ties: str, within: bool = False) -> Doubles:
         """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`; within: at their ranks among the labelled pairs only, unweighted."""
-        key = gain, k, ties, within
-        if key not in self._sums:
-            above, tied = self._within if within else (self.above, self.tied)
-            self._sums[key] = gained(gain, (self.offsets, above, tied), k, ties, None if within else self.weight)
-        return self._sums[key]
+        above, tied = self._within if within else (self.above, self.tied)
+        weight = None if within else self.weight
+        return self._at(f"{gain} within" if within else gain, k, ties, lambda ks: gained(gain, (self.offsets, above, tied), ks, ties, weight))
 
     def precisions(self, k: int, ties: str) -> Doubles:
         """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, as estimated for all candidates, scale and all."""
+        return self._at("precisions", k, ties, lambda ks: self._precisions(ks, ties))
+
+    def _precisions(self, cutoffs: Sequence[int], ties: str) -> Doubles:
         places = self.offsets, self.above, self.tied
-        if self.weight is None:
-            both = _ratio(
-                self.candidates * (self.candidates - 1), self.n_labelled * (self.n_labelled - 1)
-            )  # 1 / the chance that two are both labelled
-            two, weight = np.where(self.complete, 1.0, both), np.ones(self.above.size)
-        else:
-            two, weight = self.scale, self.weight
-        total = self.scale * self.gained("inverse", k, ties) + two * gained("inverse", places, k, ties, weight * self._ahead.before)
-        if self._ahead.level.any():
-            total = total + two * gained_after(places, k, ties, weight * self._ahead.level)
-        return total
+        before, level = self._ahead if self.weight is None else (self.weight * self._ahead.before, self.weight * self._ahead.level)
+        alone = np.stack([self.gained("inverse", k, ties) for k in cutoffs])
+        total = self.scale * alone + self._two * gained("inverse", places, cutoffs, ties, before)
+        return total + self._two * gained_after(places, cutoffs, ties, level) if level.any() else total
+
+    def _at(self, what: str, k: int, ties: str, found: Callable[[Sequence[int]], Doubles]) -> Doubles:
+        """The sums of what is asked, at k; the first time with those of all cutoffs that will be asked for."""
+        sums = self._sums.setdefault((what, ties), {})
+        if k not in sums:
+            cutoffs = self._cutoffs if k in self._cutoffs else (k,)
+            sums.update(zip(cutoffs, found(cutoffs), strict=True))
+        return sums[k]
 
     def pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
         """Pairs of a positive and a negative in which the positive is above, and all such pairs, of each user; a level pair counts `level`."""

@@ -13,6 +13,7 @@ A positive with `above` items over it and `tied` items level with it has one of 
 A place that is not known (tied = UNKNOWN: a partial list) gives 0 if k <= above, else NaN.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +25,7 @@ from eval_engine.kernels.compiled import compiled
 Doubles = npt.NDArray[np.float64]
 TIES = {"expected": 0, "strict": 1, "optimistic": 2}
 GAINS = ("hits", "discount", "inverse")
+SHORT = 1024  # a cutoff whose table is made without a look at the ranks
 
 
 @lru_cache(maxsize=64)
@@ -35,76 +37,82 @@ def gain_table(gain: str, length: int) -> tuple[Doubles, Doubles]:
     return gains, np.cumsum(gains)
 
 
-def gained(gain: str, places: tuple[Ints, Ints, Ints], k: int, ties: str, weight: Doubles | None = None) -> Doubles:
-    """The sum over each user's positives of their (weighted) gain, float64 (n_users,); places: offsets, above, tied of the positives."""
-    policy, (gains, sums) = _settings(gain, places, k, ties)
+def gained(gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, weight: Doubles | None = None) -> Doubles:
+    """The sum over each user's positives of their (weighted) gain at each cutoff, float64 (n_cutoffs, n_users); places: offsets, above, tied of the positives."""
+    policy, ks, (gains, sums) = _settings(gain, places, cutoffs, ties)
     offsets, above, tied = places
-    out = np.empty(offsets.size - 1)
-    _gained(offsets, above, tied, np.empty(0) if weight is None else weight, gains, sums, min(k, gains.size - 1), policy, out)
+    out = np.zeros((ks.size, offsets.size - 1))
+    _gained(offsets, above, tied, np.empty(0) if weight is None else weight, gains, sums, ks, policy, out)
     return out
 
 
-def gained_after(places: tuple[Ints, Ints, Ints], k: int, ties: str, level: Doubles) -> Doubles:
-    """The sum over each user's positives of 1 / rank where another positive, level with it, comes before it; level: the (weighted) number of those.
+def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, level: Doubles) -> Doubles:
+    """The sum over each user's positives of 1 / rank where another positive, level with it, comes before it; level: the (weighted) number of those. As gained.
 
     Of two positives that are level the later one has rank above + 2 at best and above + tied + 1 at worst: each has half of that in the bounds.
     """
-    policy, (gains, sums) = _settings("inverse", places, k, ties)
+    policy, ks, (gains, sums) = _settings("inverse", places, cutoffs, ties)
     offsets, above, tied = places
-    out = np.empty(offsets.size - 1)
-    _gained_after(offsets, above, tied, level, gains, sums, min(k, gains.size - 1), policy, out)
+    out = np.zeros((ks.size, offsets.size - 1))
+    _gained_after(offsets, above, tied, level, gains, sums, ks, policy, out)
     return out
 
 
-def _settings(gain: str, places: tuple[Ints, Ints, Ints], k: int, ties: str) -> tuple[int, tuple[Doubles, Doubles]]:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, found {k}")
+def _settings(gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str) -> tuple[int, Ints, tuple[Doubles, Doubles]]:
+    for k in cutoffs:
+        if k < 1:
+            raise ValueError(f"k must be at least 1, found {k}")
     if ties not in TIES:
         raise ValueError(f"unknown tie policy {ties!r}: one of {', '.join(TIES)}")
-    _, above, tied = places
-    last = int((above + np.maximum(tied, 0)).max(initial=0)) + 1  # rank that a positive can have
-    return TIES[ties], gain_table(gain, min(k, max(1024, 2 ** last.bit_length())))  # a power of two, so that few tables are made
+    length = max(cutoffs, default=1)
+    if length > SHORT:
+        _, above, tied = places
+        last = int((above + np.maximum(tied, 0)).max(initial=0)) + 1  # rank that a positive can have
+        length = min(length, max(SHORT, 2 ** last.bit_length()))  # a power of two, so that few tables are made
+    return TIES[ties], np.minimum(np.array(cutoffs, np.int64), length), gain_table(gain, length)
 
 
 @compiled
-def _gained(offsets, above, tied, weight, gains, sums, k, policy, out):  # type: ignore[no-untyped-def]
+def _gained(offsets, above, tied, weight, gains, sums, cutoffs, policy, out):  # type: ignore[no-untyped-def]
     for user in range(offsets.size - 1):
-        total = 0.0
         for p in range(offsets[user], offsets[user + 1]):
             first, level = np.int64(above[p]), np.int64(tied[p])
-            if first >= k:
-                continue
-            if level < 0:
-                total = np.nan
-                break
-            if policy == 2 or level == 0:
-                one = gains[first + 1]
-            elif policy == 1:
-                one = gains[first + level + 1] if first + level + 1 <= k else 0.0
-            else:
-                one = (sums[min(first + level + 1, k)] - sums[first]) / (level + 1)
-            total += one * weight[p] if weight.size else one
-        out[user] = total
+            w = weight[p] if weight.size else 1.0
+            for n in range(cutoffs.size):
+                k = cutoffs[n]
+                if first >= k:
+                    continue
+                if level < 0:
+                    one = np.nan
+                elif policy == 2 or level == 0:
+                    one = gains[first + 1]
+                elif policy == 1:
+                    one = gains[first + level + 1] if first + level + 1 <= k else 0.0
+                else:
+                    one = (sums[min(first + level + 1, k)] - sums[first]) / (level + 1)
+                out[n, user] += one * w
 
 
 @compiled
-def _gained_after(offsets, above, tied, weight, gains, sums, k, policy, out):  # type: ignore[no-untyped-def]
+def _gained_after(offsets, above, tied, weight, gains, sums, cutoffs, policy, out):  # type: ignore[no-untyped-def]
     """With a = above, t = tied: the mean over orders of (1 / rank where the other one is before) is the sum over places p = 0..t of
     (p / t) / (a + p + 1) / (t + 1), cut off at k, and p / (a + p + 1) = 1 - (a + 1) / (a + p + 1)."""
     for user in range(offsets.size - 1):
-        total = 0.0
         for p in range(offsets[user], offsets[user + 1]):
-            first, level = np.int64(above[p]), np.int64(tied[p])
-            if first >= k or weight[p] == 0.0:
+            first, level, w = np.int64(above[p]), np.int64(tied[p]), weight[p]
+            if w == 0.0:
                 continue
-            if level < 1:  # not known: nothing else is level with another positive and alone
-                total = np.nan
-                break
-            if policy == 2:
-                total += weight[p] * gains[first + 2] / 2 if first + 2 <= k else 0.0
-            elif policy == 1:
-                total += weight[p] * gains[first + level + 1] / 2 if first + level + 1 <= k else 0.0
-            else:
-                last = min(first + level + 1, k)
-                total += weight[p] * ((last - first) - (first + 1) * (sums[last] - sums[first])) / (level * (level + 1.0))
-        out[user] = total
+            for n in range(cutoffs.size):
+                k = cutoffs[n]
+                if first >= k:
+                    continue
+                if level < 1:  # not known: nothing else is level with another positive and alone
+                    one = np.nan
+                elif policy == 2:
+                    one = gains[first + 2] / 2 if first + 2 <= k else 0.0
+                elif policy == 1:
+                    one = gains[first + level + 1] / 2 if first + level + 1 <= k else 0.0
+                else:
+                    last = min(first + level + 1, k)
+                    one = ((last - first) - (first + 1) * (sums[last] - sums[first])) / (level * (level + 1.0))
+                out[n, user] += w * one

@@ -51,39 +51,48 @@ def _places_among(offsets, above, tied, positive, inside, level):  # type: ignor
     at = 0
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
-        n_unknown = 0
-        for p in range(start, end):
-            n_unknown += tied[p] == UNKNOWN
-        for p in range(start, end):
-            if not positive[p]:
+        row, unknown, good = above[start:end], tied[start:end] == UNKNOWN, positive[start:end]
+        n_unknown = unknown.sum()
+        for p in range(row.size):
+            if not good[p]:
                 continue
-            better = same = 0
-            if tied[p] == UNKNOWN:
-                better = end - start - n_unknown
-                same = UNKNOWN if n_unknown > 1 else 0
+            if unknown[p]:
+                inside[at], level[at] = row.size - n_unknown, UNKNOWN if n_unknown > 1 else 0
             else:
-                for q in range(start, end):
-                    if tied[q] != UNKNOWN:
-                        better += above[q] < above[p]
-                        same += above[q] == above[p]
-                same -= 1
-            inside[at], level[at] = better, same
+                better, same = _above_and_level(row, row[p])
+                inside[at], level[at] = better, same - 1
             at += 1
+
+
+@compiled
+def _above_and_level(row, one):  # type: ignore[no-untyped-def]
+    """How many are less than one, and how many equal; without a branch, so that many are compared at once."""
+    better = same = 0
+    for q in range(row.size):
+        better += row[q] < one
+        same += row[q] == one
+    return better, same
 
 
 @compiled
 def _ahead(offsets, above, weight, before, level):  # type: ignore[no-untyped-def]
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
-        order = np.argsort(above[start:end], kind="mergesort")
+        row = above[start:end]
+        if row.size**2 <= FEW and not weight.size:
+            for p in range(row.size):
+                better, same = _above_and_level(row, row[p])
+                before[start + p], level[start + p] = better, same - 1
+            continue
+        order = np.argsort(row, kind="mergesort")
         done, group, total = 0.0, 0, 0.0  # weight above the present group, where it starts, its weight
-        for n in range(end - start):
+        for n in range(row.size):
             p = start + order[n]
             if n and above[p] != above[start + order[group]]:
                 _close(order, start, group, n, done, total, weight, before, level)
                 done, group, total = done + total, n, 0.0
             total += weight[p] if weight.size else 1.0
-        _close(order, start, group, end - start, done, total, weight, before, level)
+        _close(order, start, group, row.size, done, total, weight, before, level)
 
 
 @compiled
@@ -98,19 +107,29 @@ def _close(order, start, group, end, done, total, weight, before, level):  # typ
 def _pairs_won(offsets, above, tied, positive, weight, level, won, total):  # type: ignore[no-untyped-def]
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
+        row, good = above[start:end], positive[start:end]
         n_positive = unknown_positive = unknown_negative = 0
-        for p in range(start, end):
-            n_positive += positive[p]
-            if tied[p] == UNKNOWN:
-                unknown_positive += positive[p]
-                unknown_negative += not positive[p]
+        for p in range(row.size):
+            n_positive += good[p]
+            unknown = tied[start + p] == UNKNOWN
+            unknown_positive += unknown & good[p]
+            unknown_negative += unknown & (not good[p])
         wins = pairs = 0.0
-        if n_positive * (end - start - n_positive) <= FEW:
+        if n_positive * row.size <= FEW and not weight.size:
+            pairs = n_positive * (row.size - n_positive) * 1.0
+            for p in range(row.size):
+                if good[p]:
+                    one, below, same = row[p], 0, 0
+                    for q in range(row.size):  # without a branch, so that many are compared at once
+                        below += (row[q] > one) & (not good[q])
+                        same += (row[q] == one) & (not good[q])
+                    wins += below + level * same
+        elif n_positive * (end - start) <= FEW:
             for p in range(start, end):
                 if positive[p]:
                     for q in range(start, end):
                         if not positive[q]:
-                            w = weight[p] * weight[q] if weight.size else 1.0
+                            w = weight[p] * weight[q]
                             pairs += w
                             wins += w if above[p] < above[q] else level * w if above[p] == above[q] else 0.0
         else:

@@ -26,9 +26,9 @@ LIMB = np.int64(SCALE)
 class Sums(NamedTuple):
     """Sums of some users, row by row; a row's users, numerators, denominators and products."""
 
-    counts: npt.NDArray[np.int64]  # (n_rows, 3): as COUNTS
-    whole: npt.NDArray[np.int64]  # (n_rows, 7): whole parts, as SUMS
-    part: npt.NDArray[np.int64]  # (n_rows, 7): the rest, in units of 1e-12, 0 to below 1e12
+    counts: npt.NDArray[np.int64]  # (..., n_rows, 3): as COUNTS
+    whole: npt.NDArray[np.int64]  # (..., n_rows, 7): whole parts, as SUMS
+    part: npt.NDArray[np.int64]  # (..., n_rows, 7): the rest, in units of 1e-12, 0 to below 1e12
 
 
 def bucket_of(hashes: npt.NDArray[np.int64]) -> Ints:
@@ -36,47 +36,92 @@ def bucket_of(hashes: npt.NDArray[np.int64]) -> Ints:
     return np.mod(hashes, N_BUCKETS)
 
 
-def summed(terms: tuple[Doubles, Doubles], low: Doubles, high: Doubles, row: Ints, n_rows: int) -> Sums:
-    """The sums of each row's users; terms: their numerators and denominators; low, high: numerators with every tie broken against and for the model."""
+def no_sums(*n_rows: int) -> Sums:
+    """Sums of nobody."""
+    return Sums(*(np.zeros((*n_rows, n), np.int64) for n in (len(COUNTS), len(SUMS), len(SUMS))))
+
+
+def add(sums: Sums, terms: tuple[Doubles, Doubles], low: Doubles, high: Doubles, row: Ints) -> None:
+    """Add users to the sums of their rows; terms: their numerators and denominators; low, high: numerators with every tie broken against and for the model."""
     a, b = terms
-    for u in np.flatnonzero(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
-        raise ValueError(f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN or negative")
-    largest = max(float(np.nanmax(np.abs(a), initial=0.0)), float(b.max(initial=0.0)))
-    if largest**2 * max(a.size, 1) >= LARGEST_SUM:
+    wrong, largest = _checked(a, b, low, high)
+    if wrong >= 0:
+        raise ValueError(
+            f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the denominator NaN or negative"
+        )
+    if largest**2 * max(a.size, 1) + float(np.abs(sums.whole).max(initial=0)) >= LARGEST_SUM:
         raise ValueError(f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller")
-    found = Sums(np.zeros((n_rows, 3), np.int64), np.zeros((n_rows, 7), np.int64), np.zeros((n_rows, 7), np.int64))
-    _add(a, b, low, high, row, *found)
-    return carried(found)
+    _add(a, b, low, high, row, *sums)
 
 
-def carried(sums: Sums) -> Sums:
-    """The same numbers, with parts below 1 again."""
-    over = sums.part // LIMB
-    return Sums(sums.counts, sums.whole + over, sums.part - over * LIMB)
+def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
+    """The sums of all that go to the same row."""
+    largest = np.bincount(row, np.abs(sums.whole).max(axis=1, initial=0), minlength=1).max()
+    if largest >= LARGEST_SUM:
+        raise ValueError(f"sums as large as {largest:.3g} cannot be added exactly: metrics and their weights are far smaller")
+    found = no_sums(n_rows)
+    _merge(*sums, row, *found)
+    return found
+
+
+@compiled
+def _checked(a, b, low, high):  # type: ignore[no-untyped-def]
+    """The first user whose terms cannot be meant, or -1; and the largest number."""
+    largest = 0.0
+    for u in range(a.size):
+        if np.isinf(a[u]) or not 0.0 <= b[u] < np.inf:
+            return u, largest
+        if b[u] > 0.0 and not np.isnan(a[u]):
+            if not (abs(low[u]) < np.inf and abs(high[u]) < np.inf):
+                return u, largest
+            largest = max(largest, max(max(abs(a[u]), b[u]), max(abs(low[u]), abs(high[u]))))
+    return -1, largest
 
 
 @compiled
 def _add(a, b, low, high, row, counts, whole, part):  # type: ignore[no-untyped-def]
-    values = np.empty(7)
     for u in range(a.size):
-        r = row[u]
-        if b[u] == 0.0:
+        r, x, y = row[u], a[u], b[u]
+        if y == 0.0:
             counts[r, 1] += 1
             continue
         counts[r, 0] += 1
-        if np.isnan(a[u]):
+        if np.isnan(x):
             counts[r, 2] += 1
             continue
-        values[0], values[1], values[2], values[3], values[4], values[5], values[6] = (
-            a[u],
-            b[u],
-            a[u] * a[u],
-            a[u] * b[u],
-            b[u] * b[u],
-            low[u],
-            high[u],
-        )
-        for n in range(7):
-            floor = np.floor(values[n])
-            whole[r, n] += np.int64(floor)
-            part[r, n] += np.int64(np.rint((values[n] - floor) * 1e12))
+        if y == 1.0:  # a mean over users, most of whom have no hit and no ties: the same sums with less work
+            whole[r, 1] += 1
+            whole[r, 4] += 1
+            if x == 0.0 and low[u] == 0.0 and high[u] == 0.0:
+                continue
+            _add_one(whole, part, r, 3, x)
+        else:
+            _add_one(whole, part, r, 1, y)
+            _add_one(whole, part, r, 3, x * y)
+            _add_one(whole, part, r, 4, y * y)
+        _add_one(whole, part, r, 0, x)
+        _add_one(whole, part, r, 2, x * x)
+        _add_one(whole, part, r, 5, low[u])
+        _add_one(whole, part, r, 6, high[u])
+
+
+@compiled
+def _add_one(whole, part, r, n, value):  # type: ignore[no-untyped-def]
+    floor = np.floor(value)
+    rest = part[r, n] + np.int64(np.rint((value - floor) * 1e12))
+    over = np.int64(rest >= LIMB)
+    whole[r, n] += np.int64(floor) + over
+    part[r, n] = rest - over * LIMB
+
+
+@compiled
+def _merge(counts, whole, part, row, all_counts, all_whole, all_part):  # type: ignore[no-untyped-def]
+    for i in range(row.size):
+        r = row[i]
+        for n in range(counts.shape[1]):
+            all_counts[r, n] += counts[i, n]
+        for n in range(whole.shape[1]):
+            rest = all_part[r, n] + part[i, n]
+            over = np.int64(rest >= LIMB)
+            all_whole[r, n] += whole[i, n] + over
+            all_part[r, n] = rest - over * LIMB

@@ -13,11 +13,11 @@ Singles = npt.NDArray[np.float32]
 
 
 def wins(users: list[Ints], values: list[Singles], n_values: int) -> npt.NDArray[np.int64]:
-    """How many users each model wins against each other one, int64 (n_models, n_models, n_values); users: the key of each row of a model's values."""
+    """How many users each model wins against each other one, int64 (n_models, n_models, n_values); values: (n_values, n_users) of each model; users: the key of each."""
     keys = np.unique(np.concatenate([np.asarray(keys, np.int64) for keys in users])) if users else np.empty(0, np.int64)
-    table = np.full((len(users), keys.size, n_values), np.nan, np.float32)
-    for model, (own, rows) in enumerate(zip(users, values, strict=True)):
-        table[model, np.searchsorted(keys, own)] = rows
+    table = np.full((len(users), n_values, keys.size), np.nan, np.float32)
+    for model, (own, columns) in enumerate(zip(users, values, strict=True)):
+        table[model][:, np.searchsorted(keys, own)] = columns
     found = np.zeros((len(users), len(users), n_values), np.int64)
     _wins(table, found)
     return found
@@ -25,10 +25,13 @@ def wins(users: list[Ints], values: list[Singles], n_values: int) -> npt.NDArray
 
 @compiled
 def _wins(table, found):  # type: ignore[no-untyped-def]
-    n_models, n_users, n_values = table.shape
+    n_models, n_values, n_users = table.shape
     for i in range(n_models):
-        for j in range(n_models):
-            if i != j:
-                for u in range(n_users):
-                    for n in range(n_values):
-                        found[i, j, n] += table[i, u, n] > table[j, u, n]
+        for j in range(i):
+            for n in range(n_values):
+                one, other = table[i, n], table[j, n]
+                won = lost = 0
+                for u in range(n_users):  # without a branch, so that many are compared at once
+                    won += one[u] > other[u]
+                    lost += one[u] < other[u]
+                found[i, j, n], found[j, i, n] = won, lost

@@ -7,12 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eval_engine.bucket_statistics import statistics_rows
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import estimator as estimator_of
-from eval_engine.evaluation import FACTS, Question, _flat, _statistics_rows, _summed, rank_facts_of
+from eval_engine.evaluation import FACTS, _flat, _summed, rank_facts_of
 from eval_engine.kernels.rank_facts import rank_facts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
+from eval_engine.question import Question
 from eval_engine.results import Asking, of_group
 from eval_engine.tables import COMPARISONS, ESTIMATES
 
@@ -78,7 +80,7 @@ def statistics(batches, question=QUESTION):
         for batch in _summed(question)(_flat(rows, question.sources) for rows in task)
         for row in zip(*batch.to_pydict().values(), strict=True)
     ]
-    return pa.Table.from_batches([_statistics_rows(sorted(packed, key=lambda row: row[0]), question)])
+    return pa.Table.from_batches([statistics_rows(sorted(packed, key=lambda row: row[0]), question)])
 
 
 def results(table):

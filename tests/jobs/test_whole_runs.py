@@ -75,15 +75,16 @@ def test_a_second_run_on_other_partitions_leaves_the_same_tables(finished_run: A
 
 
 def test_workers_and_spark_read_the_same_of_ranks(finished_run: Any, spark: SparkSession) -> None:
-    from eval_engine.evaluation import STATISTICS_COLUMNS, Question, statistics, statistics_of_files
+    from eval_engine.evaluation import STATISTICS_COLUMNS, statistics, statistics_of_files
     from eval_engine.metric import Metric
     from eval_engine.positive import Positive
+    from eval_engine.question import Question
     from eval_engine.tables import RANKS
 
     lake, run_id = Lake(spark, finished_run.config["lake"]), finished_run.config["run_id"]
     question = Question((Metric("recall", 3), Metric("auc", 0)), (Metric("recall", 2),), Positive(">", 3.0), "expected", ("random", "truth"))
     files = lake.files(RANKS, run_id, "model")
-    assert {model for _, model in files} == {"a", "b"}
+    assert {model for _, model, _ in files} == {"a", "b"}
     plans = statistics(lake.read(RANKS, run_id), question), statistics_of_files(spark, files, question)
     spark_read, workers_read = (sorted(map(str, plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS).collect())) for plan in plans)
     assert workers_read == spark_read

@@ -36,6 +36,14 @@ def places_of(rows):
     return places(above, tied, np.cumsum([0, *map(len, rows)]))
 
 
+def gained_at(gain, places, k, ties, weight=None):
+    return gained(gain, places, (k,), ties, weight)[0]
+
+
+def after_at(places, k, ties, level):
+    return gained_after(places, (k,), ties, level)[0]
+
+
 @pytest.mark.parametrize("gain", GAINS)
 @given(row=st.lists(SCORES, min_size=1, max_size=6), k=st.integers(1, 8))
 @settings(max_examples=60, deadline=None)  # the first call compiles
@@ -44,7 +52,7 @@ def test_of_one_positive_matches_all_tie_breaks(gain, row, k):
     at = np.vectorize(lambda rank: GAIN_AT[gain](rank) if rank <= k else 0.0)(ranks)
     _, above, tied = places_of([row])
     for ties, over in OVER_ORDERS.items():
-        np.testing.assert_allclose(gained(gain, places(above, tied), k, ties), over(at, axis=0), atol=1e-12)
+        np.testing.assert_allclose(gained_at(gain, places(above, tied), k, ties), over(at, axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("gain", GAINS)
@@ -53,9 +61,9 @@ def test_of_one_positive_matches_all_tie_breaks(gain, row, k):
 def test_of_a_user_is_the_weighted_sum(gain, rows, k, ties):
     offsets, above, tied = places_of(rows)
     weight = np.random.default_rng(len(above)).random(above.size) + 0.1
-    each = gained(gain, places(above, tied), k, ties)
+    each = gained_at(gain, places(above, tied), k, ties)
     sums = [(each[a:b].sum(), (weight * each)[a:b].sum()) for a, b in pairwise(offsets)]
-    found = gained(gain, (offsets, above, tied), k, ties), gained(gain, (offsets, above, tied), k, ties, weight)
+    found = gained_at(gain, (offsets, above, tied), k, ties), gained_at(gain, (offsets, above, tied), k, ties, weight)
     np.testing.assert_allclose(np.array(found).T.reshape(-1, 2), np.array(sums).reshape(-1, 2), atol=1e-12)
 
 
@@ -69,7 +77,7 @@ def test_after_another_matches_all_tie_breaks(row, k, weighted):
     level = [(i, j) for i in range(n) for j in range(n) if i != j and row[i] == row[j]]
     by_order = [sum(weight[i] * weight[j] / r[i] for i, j in level if r[j] < r[i] <= k) for r in ranks]
     beside = np.array([sum(weight[j] for j in range(n) if (i, j) in level) for i in range(n)])
-    found = {ties: gained_after(places_of([row]), k, ties, weight * beside)[0] for ties in TIES}
+    found = {ties: after_at(places_of([row]), k, ties, weight * beside)[0] for ties in TIES}
     assert found["expected"] == pytest.approx(np.mean(by_order), abs=1e-12)
     assert found["strict"] <= min(by_order) + 1e-12
     assert found["optimistic"] >= max(by_order) - 1e-12
@@ -79,17 +87,17 @@ def test_bounds_of_two_that_are_level_are_reached():
     """above = 3: the later of two positives has rank 5; of two among three, rank 5 or 6."""
     for tied, best, worst in [(1, 1 / 5, 1 / 5), (2, 1 / 5, 1 / 6)]:
         pair = places([3, 3], [tied, tied], [0, 2])
-        assert gained_after(pair, 9, "optimistic", np.ones(2))[0] == pytest.approx(best)
-        assert gained_after(pair, 9, "strict", np.ones(2))[0] == pytest.approx(worst)
-        assert gained_after(pair, 4, "optimistic", np.ones(2))[0] == 0
-        assert gained_after(pair, 3 + tied, "strict", np.ones(2))[0] == 0
+        assert after_at(pair, 9, "optimistic", np.ones(2))[0] == pytest.approx(best)
+        assert after_at(pair, 9, "strict", np.ones(2))[0] == pytest.approx(worst)
+        assert after_at(pair, 4, "optimistic", np.ones(2))[0] == 0
+        assert after_at(pair, 3 + tied, "strict", np.ones(2))[0] == 0
 
 
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("k", [4, 5, 2**40])
 def test_everything_is_in_the_top_of_a_long_enough_list(ties, k):
     facts = rank_facts(np.array([[1, 1, 1, 0, 7]], np.float32), [[0, 1, 2, 3]], excluded=[[4]])
-    assert gained("hits", places(facts.above, facts.tied), k, ties).tolist() == [1, 1, 1, 1]
+    assert gained_at("hits", places(facts.above, facts.tied), k, ties).tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("n_items", [50, 5000])  # more places than the shortest table of gains has
@@ -97,11 +105,11 @@ def test_a_constant_scorer(n_items):
     tied = places([0], [n_items - 1])
     for share in (0.2, 0.5, 1.0):
         k = int(share * n_items)
-        assert gained("hits", tied, k, "expected").tolist() == [share]
-        assert gained("hits", tied, k, "strict").tolist() == [share == 1]
-        assert gained("hits", tied, k, "optimistic").tolist() == [1]
-        assert gained("discount", tied, k, "expected")[0] == pytest.approx(sum(1 / log2(r + 1) for r in range(1, k + 1)) / n_items)
-    assert gained("inverse", tied, n_items, "strict")[0] == pytest.approx(1 / n_items)
+        assert gained_at("hits", tied, k, "expected").tolist() == [share]
+        assert gained_at("hits", tied, k, "strict").tolist() == [share == 1]
+        assert gained_at("hits", tied, k, "optimistic").tolist() == [1]
+        assert gained_at("discount", tied, k, "expected")[0] == pytest.approx(sum(1 / log2(r + 1) for r in range(1, k + 1)) / n_items)
+    assert gained_at("inverse", tied, n_items, "strict")[0] == pytest.approx(1 / n_items)
 
 
 def test_a_place_that_is_not_known_is_out_of_the_top_or_unknown():
@@ -109,27 +117,40 @@ def test_a_place_that_is_not_known_is_out_of_the_top_or_unknown():
     for ties in TIES:
         for gain in GAINS:
             at_3 = gain_table(gain, 3)[0][3]
-            assert gained(gain, partial, 7, ties).tolist() == [0.0, at_3]  # seven are known to be above it or level
-            assert np.isnan(gained(gain, partial, 8, ties)).tolist() == [True, False]
+            assert gained_at(gain, partial, 7, ties).tolist() == [0.0, at_3]  # seven are known to be above it or level
+            assert np.isnan(gained_at(gain, partial, 8, ties)).tolist() == [True, False]
         together = places([7, 2], [UNKNOWN, 0], [0, 2])
-        assert gained("hits", together, 7, ties).tolist() == [1.0]
-        assert np.isnan(gained("hits", together, 8, ties)).tolist() == [True]
+        assert gained_at("hits", together, 7, ties).tolist() == [1.0]
+        assert np.isnan(gained_at("hits", together, 8, ties)).tolist() == [True]
         both = places([7, 7, 2], [UNKNOWN, UNKNOWN, 0], [0, 3])
-        assert gained_after(both, 7, ties, np.array([1.0, 1.0, 0.0])).tolist() == [0.0]
-        assert np.isnan(gained_after(both, 8, ties, np.array([1.0, 1.0, 0.0]))).tolist() == [True]
+        assert after_at(both, 7, ties, np.array([1.0, 1.0, 0.0])).tolist() == [0.0]
+        assert np.isnan(after_at(both, 8, ties, np.array([1.0, 1.0, 0.0]))).tolist() == [True]
 
 
 def test_users_without_a_positive_and_no_users():
-    assert gained("discount", places([0], [0], [0, 0, 1, 1]), 3, "expected").tolist() == [0, 1, 0]
-    assert gained("hits", places([], [], [0, 0]), 3, "expected").tolist() == [0]
-    assert gained("hits", places([], []), 3, "expected").shape == (0,)
-    assert gained_after(places([], []), 3, "expected", np.zeros(0)).shape == (0,)
+    assert gained_at("discount", places([0], [0], [0, 0, 1, 1]), 3, "expected").tolist() == [0, 1, 0]
+    assert gained_at("hits", places([], [], [0, 0]), 3, "expected").tolist() == [0]
+    assert gained_at("hits", places([], []), 3, "expected").shape == (0,)
+    assert after_at(places([], []), 3, "expected", np.zeros(0)).shape == (0,)
 
 
 def test_unknown_policy_and_cutoff():
     one = places([0], [1])
-    for found in (lambda k, ties: gained("hits", one, k, ties), lambda k, ties: gained_after(one, k, ties, np.ones(1))):
+    for found in (lambda k, ties: gained_at("hits", one, k, ties), lambda k, ties: after_at(one, k, ties, np.ones(1))):
         with pytest.raises(ValueError, match="expected, strict, optimistic"):
             found(1, "random")
         with pytest.raises(ValueError, match="k must be at least 1"):
             found(0, "strict")
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_many_cutoffs_at_once_are_each_alone(ties):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 6, 200))])
+    above, tied = rng.integers(0, 3000, offsets[-1]), rng.choice([0, 0, 0, 1, 40], offsets[-1])
+    level = np.where(tied > 0, rng.random(offsets[-1]), 0.0)
+    cutoffs = (2000, 1, 5, 5, 100, 2**40)
+    for gain in GAINS:
+        together = gained(gain, (offsets, above, tied), cutoffs, ties, level)
+        assert (together == [gained_at(gain, (offsets, above, tied), k, ties, level) for k in cutoffs]).all()
+    assert (gained_after((offsets, above, tied), cutoffs, ties, level) == [after_at((offsets, above, tied), k, ties, level) for k in cutoffs]).all()

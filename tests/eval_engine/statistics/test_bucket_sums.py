@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.statistics.bucket_sums import N_BUCKETS, SUMS, Sums, bucket_of, carried, summed
+from eval_engine.statistics.bucket_sums import N_BUCKETS, SUMS, Sums, add, added, bucket_of, no_sums
 from eval_engine.statistics.ratio import SCALE
 
 NUMBERS = st.floats(-1e4, 1e4, allow_nan=False) | st.just(float("nan")) | st.sampled_from([0.0, 1.0, 1e-13, -0.5, 1 / 3])
+
+
+def summed(terms, low, high, row, n_rows):
+    found = no_sums(n_rows)
+    add(found, terms, low, high, row)
+    return found
 
 
 def rounded(x: float) -> int:
@@ -52,8 +58,11 @@ def test_order_and_cuts_do_not_matter():
     order = rng.permutation(5000)
     shuffled = summed((a[order], b[order]), a[order], a[order], row[order], 7)
     parts = [summed((a[s], b[s]), a[s], a[s], row[s], 7) for s in (slice(0, 1), slice(1, 3000), slice(3000, None))]
-    added = carried(Sums(*(np.sum(columns, axis=0) for columns in zip(*parts, strict=True))))
-    for other in (shuffled, added):
+    merged = added(Sums(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), np.tile(np.arange(7), 3), 7)
+    on_and_on = no_sums(7)
+    for s in (slice(0, 2500), slice(2500, None)):
+        add(on_and_on, (a[s], b[s]), a[s], a[s], row[s])
+    for other in (shuffled, merged, on_and_on):
         assert numbers(other) == numbers(whole)
         assert (other.counts == whole.counts).all()
     exact = sum(Fraction(rounded(x), SCALE) for x in a[row == 0])
@@ -69,6 +78,23 @@ def test_terms_that_cannot_be_meant(a, b):
 def test_terms_too_large_to_be_exact():
     with pytest.raises(ValueError, match="cannot be summed exactly"):
         summed((np.array([1e12]), np.ones(1)), np.ones(1), np.ones(1), np.zeros(1, np.int64), 1)
+
+
+def test_sums_too_large_to_be_added_to():
+    """Each batch alone would do."""
+    found, large = no_sums(1), np.full(40, 3e8)
+    add(found, (large, np.ones(40)), large, large, np.zeros(40, np.int64))
+    with pytest.raises(ValueError, match="cannot be summed exactly"):
+        add(found, (large, np.ones(40)), large, large, np.zeros(40, np.int64))
+    both = Sums(*(np.concatenate([x, x]) for x in found))
+    with pytest.raises(ValueError, match="cannot be added exactly"):
+        added(both, np.zeros(2, np.int64), 1)
+    assert numbers(added(both, np.arange(2), 2))[0] == numbers(found)[0]
+
+
+def test_a_bound_that_is_no_number():
+    with pytest.raises(ValueError, match="user 0 has numerator"):
+        summed((np.ones(1), np.ones(1)), np.array([np.nan]), np.ones(1), np.zeros(1, np.int64), 1)
 
 
 def test_buckets_are_those_of_sql():

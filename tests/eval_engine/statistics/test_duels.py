@@ -17,7 +17,7 @@ def test_wins(models, random):
         keys = list(own)
         random.shuffle(keys)
         users.append(np.array(keys, np.int64))
-        values.append(np.array([own[key] for key in keys], np.float32).reshape(-1, 2))
+        values.append(np.array([own[key] for key in keys], np.float32).reshape(-1, 2).T)
     found = wins(users, values, 2)
     for i, first in enumerate(models):
         for j, second in enumerate(models):

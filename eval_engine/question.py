@@ -1,0 +1,46 @@
+"""What is asked of every model: metrics, cutoffs, what is positive, and how ties are broken."""
+
+from typing import NamedTuple
+
+from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.metric import Metric
+from eval_engine.positive import Positive
+
+
+class Question(NamedTuple):
+    """What is asked of every model."""
+
+    metrics: tuple[Metric, ...]  # over all candidates
+    traditional: tuple[Metric, ...]  # among the exposed items
+    positive: Positive
+    ties: str
+    sources: tuple[str, ...]  # label sources that the run has: random, truth
+
+    def asked(self) -> list[tuple[Estimator, Metric]]:
+        """Every estimator whose labels there are, with each of its metrics."""
+        return [
+            (estimator, metric)
+            for estimator in ESTIMATORS
+            if self.sources_of(estimator) <= set(self.sources)
+            for metric in (self.traditional if estimator.name == "traditional" else self.metrics)
+            if metric.name == estimator.metric
+        ]
+
+    @staticmethod
+    def sources_of(estimator: Estimator) -> set[str]:
+        """The label sources it needs."""
+        return {"random", "truth"} if estimator.source == "both" else {estimator.source}
+
+    def cutoffs(self) -> tuple[int, ...]:
+        """Every cutoff that is asked for."""
+        return tuple(sorted({metric.k for metric in (*self.metrics, *self.traditional)} - {0}))
+
+    def compared(self) -> list[Metric]:
+        """The quantities by which models are compared user by user: recall and precision order models alike on a user, as do DCG and nDCG."""
+        return sorted({duel_of(metric) for metric in self.metrics if metric.name != "hit_rate"}) if "random" in self.sources else []
+
+
+def duel_of(metric: Metric) -> Metric:
+    """The quantity by which models are compared on a user, if it is this metric that is asked for."""
+    return Metric({"precision": "recall", "dcg": "ndcg"}.get(metric.name, metric.name), metric.k)
