@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from scipy.special import stdtrit
 
 from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.statistics.balanced import Strata, balanced
@@ -219,17 +218,15 @@ def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, ask
     )
     found = balanced(strata)
     together = Paired(np.where(unknown, np.nan, found.models.values), np.where(unknown[:, None], np.nan, found.models.errors), found.models.n_units)
-    degrees = together.n_units - 1
-    errors = np.sqrt(np.diag(together.covariance) + found.bias**2)
-    spread = float(stdtrit(max(degrees, 1), (1 + asking.confidence) / 2))
+    errors, widths = found.standard_errors(), found.half_widths(asking.confidence)
     replicates = _replicates(together, asking)
     rows = []
     for n, m in enumerate(models):
-        value, error = float(together.values[n]), float(errors[n])
+        value, error, width = float(together.values[n]), float(errors[n]), float(widths[n])
         reason = _reason(m.sums, left_out, "their positives are beyond the end of a partial list, where ranks cannot be known")
         if reason is None and math.isnan(value):
             reason = "users have one random exposure each: how many positives they have cannot be told from it"
-        numbers = [value, error, value - spread * error, value + spread * error]
+        numbers = [value, error, value - width, value + width]
         rows.append(_estimate_row(m, "ure_balanced", metric, k, numbers, (math.nan, math.nan), replicates, n, left_out, BALANCED, reason, asking))
     return rows, _comparison_rows(models, "ure_balanced", metric, k, together, asking)
 

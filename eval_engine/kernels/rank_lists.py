@@ -42,6 +42,19 @@ class Found(NamedTuple):
     twice: Ints  # rows whose item came before in the list
 
 
+def as_vectors(lists: Lists, n_items: int) -> Floats | None:
+    """The scores of each list as a vector over all items, (n, n_items), if every list holds each item once, as float32 that is not NaN; else None. Such vectors are
+    ranked several times faster (rank_rows.py)."""
+    n = lists.offsets.size - 1
+    if not n or lists.scores.dtype != np.float32 or (np.diff(lists.offsets) != n_items).any():
+        return None
+    positions, scores = lists.positions.reshape(n, n_items), lists.scores.reshape(n, n_items)
+    if _in_order(positions):
+        return None if np.isnan(scores.min()) else scores
+    vectors = np.full_like(scores, np.nan)
+    return vectors if _scatter(positions, scores, vectors) else None
+
+
 def find(
     lists: Lists, label_offsets: Ints, label_positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, n_items: int, in_place: bool = False
 ) -> Found:
@@ -136,6 +149,33 @@ def in_order(positions: Ints, scores: Floats) -> tuple[Ints, Floats]:
         return opened(keys)
     order = np.lexsort((positions, np.where(positions < 0, np.inf, -scores), positions < 0), axis=1)
     return np.take_along_axis(positions, order, 1), np.take_along_axis(scores, order, 1)
+
+
+@compiled
+def _in_order(positions):  # type: ignore[no-untyped-def]
+    for u in range(positions.shape[0]):
+        row, wrong = positions[u], 0
+        for j in range(row.size):  # without a branch, so that many are compared at once
+            wrong += row[j] != np.int32(j)
+        if wrong:
+            return False
+    return True
+
+
+@compiled
+def _scatter(positions, scores, vectors):  # type: ignore[no-untyped-def]
+    """Puts each score to its item; whether every item has one."""
+    for u in range(positions.shape[0]):
+        row, vector, empty = positions[u], vectors[u], 0
+        for j in range(row.size):
+            if row[j] < 0:
+                return False
+            vector[row[j]] = scores[u, j]
+        for j in range(row.size):
+            empty += vector[j] != vector[j]
+        if empty:  # an item came twice, or its score is NaN
+            return False
+    return True
 
 
 @compiled

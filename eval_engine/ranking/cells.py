@@ -119,14 +119,14 @@ def _entries_of(files: Files, split: Split) -> Iterator[pa.RecordBatch]:
     columns = [source.user] if source.model else ["model", source.user]
     for start, batch in batches(path, columns, split.first_row, split.end_row):
         first, last = max(start, split.first_row), min(start + batch.num_rows, split.end_row)
-        rows, batch = np.arange(first, last), batch.slice(first - start, last - first)
+        batch = batch.slice(first - start, last - first)
         for model, mine in models_of(batch, source):
             users = batch.column(source.user) if mine is None else batch.column(source.user).take(pa.array(mine))
-            at = rows if mine is None else rows[mine]
             if source.item is None:
+                at = first + (np.arange(batch.num_rows) if mine is None else mine)
                 yield _entries(model, plain_ids(users), source.number, split.file, split.task, at, at, np.ones(at.size, np.int64))
             else:
-                span = spans(users, at)
+                span = spans(users, first, mine)
                 yield _entries(model, span.users, source.number, split.file, split.task, span.first, span.last, span.n_rows)
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
-from eval_engine.kernels.spans import spans_of
+from eval_engine.kernels.spans import heads_of, spans_of
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Source
@@ -63,27 +63,23 @@ class UserSpan(NamedTuple):
     n_rows: Ints
 
 
-def spans(users: pa.Array, rows: Ints) -> UserSpan:
-    """First and last row and number of rows of each user; rows are the numbers, rising, of the users' rows in the file."""
+def spans(users: pa.Array, first_row: int, rows: Ints | None = None) -> UserSpan:
+    """First and last row and number of rows of each user; rows, counted from first_row, are the numbers, rising, of the users' rows in the file; None: all from there on."""
     values = users.indices if pa.types.is_dictionary(users.type) else users.cast(pa.int64())
     flat = values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy()
-    starts = _heads(flat)  # of runs of one user
+    starts = heads_of(flat)  # of runs of one user
     if values.null_count:  # as numbers, NULL and 0 are one run
         nobody = values.is_null().to_numpy(zero_copy_only=False)
-        starts = np.union1d(starts, _heads(nobody))
+        starts = np.union1d(starts, heads_of(nobody))
     ends = np.append(starts[1:], flat.size)
     coded = values.take(pa.array(starts)).dictionary_encode()
     names = coded.dictionary if not pa.types.is_dictionary(users.type) else users.dictionary.take(coded.dictionary).cast(pa.string())
     codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-    low, high, n_rows = spans_of(codes, len(names) + 1, rows[starts], rows[ends - 1], ends - starts)
+    first, last = (starts, ends - 1) if rows is None else (rows[starts], rows[ends - 1])
+    low, high, n_rows = spans_of(codes, len(names) + 1, first_row + first, first_row + last, ends - starts)
     if n_rows[-1]:
         return UserSpan(pa.concat_arrays([names, pa.nulls(1, names.type)]), low, high, n_rows)
     return UserSpan(names, low[:-1], high[:-1], n_rows[:-1])
-
-
-def _heads(values: Ints) -> Ints:
-    """Where a value differs from the one before it; 0 among them."""
-    return np.flatnonzero(np.concatenate([np.ones(min(1, values.size), np.bool_), values[1:] != values[:-1]]))
 
 
 def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:

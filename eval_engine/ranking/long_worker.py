@@ -10,6 +10,7 @@ from eval_engine.errors import DataError
 from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
+from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.long_file import Rows, batches, item_ids, rows_of
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
 from eval_engine.ranking.settings import Files, Ranking, Source
@@ -26,7 +27,12 @@ def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -
         rows = cursor.read(int(file[start]), int(first[start]), int(last[end - 1]) + 1)
         lists = _cut(rows, first[start:end] - first[start], last[start:end] + 1 - first[start])
         users = users_of_plan(plan.slice(start, end - start))
-        yield _ranked(users, lists, cursor.files[file[start]][1], ranking)
+        vectors, items = rank_lists.as_vectors(lists, ranking.n_items), cursor.items.ids
+        if vectors is not None:
+            found = found_in(users, vectors, {}, items, ranking.top)
+            yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
+        else:
+            yield _ranked(users, lists, cursor.files[file[start]][1], ranking)
         start = end
 
 

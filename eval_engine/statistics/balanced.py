@@ -15,7 +15,7 @@ whatever n > 0 is, but users with small N+ mostly show n = 0 and drop out. Each 
    is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both found in the same counts (C: the mean over tau and l,
    each by its likelihood; v: a fit of v_0 + v_1 / n): weights correct more as users grow. 1 / tau^2 is the lambda of ridge regression.
 3. The standard error is a jackknife over groups of users that finds law and weights anew without each group, C and v kept: weights are estimated, and that is part of the error.
-   What remains of d' C d is added to its square.
+   What remains of d' C d is added to its square, and the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946].
 
 In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): mergeable, and no larger for more users. Weights are the same for all models, so that differences
 are paired. Users with different e or N (both to two digits) share one law; n above 16 is lumped, since m / n is unbiased for any n.
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, gammaln
+from scipy.special import bdtr, gammaln, stdtrit
 
 from eval_engine.kernels.arrays import Ints
 from eval_engine.statistics.paired import Paired
@@ -58,6 +58,18 @@ class Balanced(NamedTuple):
 
     models: Paired  # errors: by jackknife unit
     bias: Doubles  # (n_models,): standard deviation of the bias that the weights could not remove
+
+    def standard_errors(self) -> Doubles:
+        """(n_models,): of sampling and of what is left of the bias together."""
+        errors: Doubles = np.sqrt(np.diag(self.models.covariance) + self.bias**2)
+        return errors
+
+    def half_widths(self, confidence: float) -> Doubles:
+        """(n_models,): of the intervals. The jackknife knows its variance to n_units - 1 degrees of freedom; the bias's is not estimated from units."""
+        errors, sampling = self.standard_errors(), np.diag(self.models.covariance)
+        degrees = max(self.models.n_units - 1, 1) * np.divide(errors**4, sampling**2, out=np.ones(errors.size), where=sampling > 0)
+        widths: Doubles = errors * stdtrit(degrees, (1 + confidence) / 2)
+        return widths
 
 
 class Cells(NamedTuple):

@@ -1,6 +1,7 @@
 """Ranks in lists of rows against loops over them: any order, any part, ties, infinities, NaN, copies, items outside the catalogue."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +119,35 @@ def test_a_label_in_two_parts_is_told():
     scores, twice = rank_lists.merged_scores(np.array([0, 2]), np.array([0, 2]), part)
     assert scores.tolist() == [1.0, 2.0]
     assert twice.tolist() == [1]
+
+
+@given(st.data(), st.integers(1, 4), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_whole_lists_are_vectors_in_any_order(data, n, in_order):
+    orders = [list(range(N)) if in_order else data.draw(st.permutations(range(N))) for _ in range(n)]
+    scores = np.array([data.draw(SCORES) for _ in range(n * N)], np.float32)
+    lists = rank_lists.Lists(np.arange(n + 1) * N, np.concatenate(orders).astype(np.int32), scores)
+    vectors = rank_lists.as_vectors(lists, N)
+    for u, order in enumerate(orders):
+        np.testing.assert_array_equal(vectors[u, order], scores[u * N : (u + 1) * N])
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_is_no_vector(in_order):
+    order = np.arange(N, dtype=np.int32) if in_order else np.arange(N, dtype=np.int32)[::-1].copy()
+    offsets, positions, scores = np.array([0, N, 2 * N]), np.tile(order, 2), np.ones(2 * N, np.float32)
+
+    def found(offsets=offsets, positions=positions, scores=scores):
+        return rank_lists.as_vectors(rank_lists.Lists(offsets, positions, scores), N)
+
+    def changed(array, value):
+        return np.concatenate([array[: N + 3], [value], array[N + 4 :]]).astype(array.dtype)
+
+    assert found() is not None
+    assert found(scores=changed(scores, np.nan)) is None
+    assert found(positions=changed(positions, -1)) is None  # outside the catalogue
+    assert found(positions=changed(positions, positions[N])) is None  # one item twice, another not at all
+    assert found(offsets=np.array([0, N - 1, 2 * N])) is None  # as many rows, not so many of each
+    assert found(offsets=np.array([0, N, 2 * N - 1]), positions=positions[:-1], scores=scores[:-1]) is None
+    assert found(scores=scores.astype(np.float64)) is None
+    assert found(np.zeros(1, np.int64), positions[:0], scores[:0]) is None

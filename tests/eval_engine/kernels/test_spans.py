@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.spans import spans_of
+from eval_engine.kernels.spans import heads_of, spans_of
 
 
 @settings(deadline=None)  # the first call compiles
@@ -24,3 +24,11 @@ def test_matches_a_literal_search(runs: list[tuple[int, int, int]]) -> None:
         assert total[code] == len(mine)
         if mine:
             assert (low[code], high[code]) == (mine[0], mine[-1])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-2, 2), st.sampled_from([1, 1, 2, 63, 64, 65, 200]))))
+def test_heads_are_where_a_value_changes(runs: list[tuple[int, int]]) -> None:
+    values = [value for value, size in runs for _ in range(size)]
+    assert heads_of(np.array(values, np.int64)).tolist() == [n for n, value in enumerate(values) if n == 0 or values[n - 1] != value]
+    assert heads_of(np.array(values, np.int64) > 0).tolist() == [n for n, value in enumerate(values) if n == 0 or (values[n - 1] > 0) != (value > 0)]

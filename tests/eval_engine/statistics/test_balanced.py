@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, hypergeom
+from scipy.stats import binom, hypergeom, norm, t
 
 from eval_engine.statistics import balanced as module
-from eval_engine.statistics.balanced import Strata, balanced, lump_of, lumps, two_digits
+from eval_engine.statistics.balanced import Balanced, Strata, balanced, lump_of, lumps, two_digits
+from eval_engine.statistics.paired import Paired
 
 UNITS = 16
 
@@ -42,11 +43,10 @@ def test_it_removes_the_bias_of_macro(e):
     for _ in range(12):
         n, recall, truth = world(rng, 40_000, e)
         result = balanced(strata(n, recall, e, 120))
-        error = np.hypot(np.sqrt(result.models.covariance[0, 0]), result.bias[0])
         truths.append(truth)
         macros.append(recall[n > 0].mean())
         found.append(result.models.values[0])
-        held.append(abs(found[-1] - truth) < 2.13 * error)
+        held.append(abs(found[-1] - truth) < result.half_widths(0.95)[0])
     bias, left = np.mean(macros) - np.mean(truths), np.mean(found) - np.mean(truths)
     assert abs(left) < 0.3 * abs(bias)
     assert sum(held) >= 10
@@ -128,3 +128,14 @@ def test_lumps():
     assert lump_of(starts[20]) == starts[20]
     assert lump_of(starts[20] - 1) == starts[19]
     assert (two_digits(np.arange(1, 100)) == np.arange(1, 100)).all()
+
+
+def test_intervals_have_the_degrees_of_freedom_of_what_they_are_made_of():
+    errors = np.array([[0.1, -0.1, 0.2, 0.0]] * 3)
+    found = Balanced(Paired(np.array([0.5] * 3), errors, 4), np.array([0.0, 100.0, np.nan]))
+    sampling = np.sqrt(found.models.covariance[0, 0])
+    assert found.standard_errors()[:2] == pytest.approx([sampling, np.hypot(sampling, 100.0)])
+    assert found.half_widths(0.95)[:2] == pytest.approx([t.ppf(0.975, 3) * sampling, norm.ppf(0.975) * 100.0], rel=1e-4)
+    assert np.isnan(found.half_widths(0.95)[2])
+    alone = Balanced(Paired(np.array([0.5]), np.zeros((1, 1)), 1), np.array([0.1]))
+    assert np.isnan(alone.half_widths(0.95)).all()  # one unit has no error
