@@ -19,6 +19,7 @@ from eval_engine.kernels.compare_count import sorting_pays_from
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.top_list import NOBODY, opened
 
+GROUPED_AT_ONCE = 1 << 17  # rows
 CHUNK = 8  # neighbouring scores per place the sample is taken from: a cache line is fetched whole
 MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 
@@ -198,11 +199,30 @@ def _add_hashes(offsets, positions, sums):  # type: ignore[no-untyped-def]
 
 @compiled
 def _group(user, positions, scores, free, lists):  # type: ignore[no-untyped-def]
-    for row in range(user.size):
-        if user[row] >= 0:
-            place = free[user[row]]
-            free[user[row]] = place + 1
-            lists.positions[place], lists.scores[place] = positions[row], scores[row]
+    """Rows to their users' places, some at a time: put in order where they are still in the cache, then moved user by user. Straight to thousands of places each row would wait
+    for memory."""
+    n_users, n_rows = free.size, user.size
+    at_once = max(GROUPED_AT_ONCE, 8 * n_users)
+    near_positions, near_scores = np.empty(at_once, np.int32), np.empty(at_once, scores.dtype)
+    ends = np.empty(n_users + 1, np.int64)
+    for start in range(0, n_rows, at_once):
+        stop = min(n_rows, start + at_once)
+        ends[:] = 0
+        for row in range(start, stop):
+            ends[user[row] + 1] += 1  # nobody's rows come first
+        for u in range(n_users):
+            ends[u + 1] += ends[u]
+        for row in range(stop - 1, start - 1, -1):
+            place = ends[user[row] + 1] - 1
+            ends[user[row] + 1] = place
+            near_positions[place], near_scores[place] = positions[row], scores[row]
+        for u in range(n_users):
+            first = ends[u + 1]
+            last = ends[u + 2] if u + 2 <= n_users else stop - start
+            place = free[u]
+            for j in range(first, last):
+                lists.positions[place + j - first], lists.scores[place + j - first] = near_positions[j], near_scores[j]
+            free[u] = place + last - first
 
 
 @compiled
@@ -359,7 +379,7 @@ def _first(lists, top_positions, top_scores):  # type: ignore[no-untyped-def]
         scores = lists.scores[lists.offsets[u] : lists.offsets[u + 1]]
         positions = lists.positions[lists.offsets[u] : lists.offsets[u + 1]]
         threshold = -np.inf
-        if scores.size >= 2048:
+        if scores.size >= 1024:
             threshold = _guess(scores, k, np.empty(max(256, scores.size // 64) // CHUNK * CHUNK, scores.dtype))
         held = _collect(scores, positions, threshold, k, best, at)
         if held < k and threshold > -np.inf:

@@ -1,53 +1,55 @@
-"""Runs of equal values, and where the entries of each code lie: its first and last row, and how many there are; one pass each."""
+"""Where the rows of each value lie: the first and the last, and how many there are. One pass; runs of one value are looked up once."""
 
 import numpy as np
 
-from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.compiled import compiled
+from eval_engine.kernels.item_positions import MIX
 
-STEP = 64
-
-
-def heads_of(values: Ints) -> Ints:
-    """Where a value differs from the one before it, int64; 0 among them."""
-    values = np.ascontiguousarray(values)
-    heads = np.empty(values.size, np.int64)  # memory that is not written to is not taken
-    return heads[: _fill_heads(values, heads)].copy()
+FEW = 1024  # distinct values that there is room for to begin with
 
 
-def spans_of(codes: Ints, n_codes: int, first: Ints, last: Ints, n_rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """(n_codes,) int64 each, of runs of rows in rising order: a run's code (-1: nobody's), first and last row, and number of rows. n_rows 0: no such code."""
-    low, high, total = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
-    arrays = (np.ascontiguousarray(array, np.int64) for array in (first, last, n_rows))
-    _add_runs(np.ascontiguousarray(codes, np.int32), *arrays, low, high, total)
-    return low, high, total
+def spans_of(values: Ints, nobody: Bools | None = None) -> tuple[Ints, Ints, Ints, Ints]:
+    """Each distinct value, in order of its first row, its first and last row and its number of rows, int64 all; nobody: rows that have no value."""
+    distinct, spans = _spans(np.ascontiguousarray(values, np.int64), np.empty(0, np.bool_) if nobody is None else nobody)
+    return distinct, spans[0], spans[1], spans[2]
 
 
 @compiled
-def _add_runs(codes, first, last, n_rows, low, high, total):  # type: ignore[no-untyped-def]
-    for run in range(codes.size):
-        code = codes[run]
-        if code >= 0:
-            if total[code] == 0:
-                low[code] = first[run]
-            high[code] = last[run]
-            total[code] += n_rows[run]
+def _spans(values, nobody):  # type: ignore[no-untyped-def]
+    distinct, spans = np.empty(FEW, np.int64), np.zeros((3, FEW), np.int64)
+    slots, shift = np.full(4 * FEW, -1, np.int32), np.uint64(52)
+    n, row = 0, 0
+    while row < values.size:
+        if nobody.size and nobody[row]:
+            row += 1
+            continue
+        value, first = values[row], row
+        while row < values.size and values[row] == value and not (nobody.size and nobody[row]):
+            row += 1
+        slot = _slot(distinct, slots, shift, value)
+        code = slots[slot]
+        if code < 0:
+            if n == distinct.size:  # no room: twice as much
+                distinct = np.concatenate((distinct, distinct))
+                spans = np.concatenate((spans, np.zeros_like(spans)), axis=1)
+                slots, shift = np.full(2 * slots.size, -1, np.int32), shift - np.uint64(1)
+                for old in range(n):
+                    slots[_slot(distinct, slots, shift, distinct[old])] = old
+                slot = _slot(distinct, slots, shift, value)
+            slots[slot], code = n, n
+            distinct[n], spans[0, n] = value, first
+            n += 1
+        spans[1, code] = row - 1
+        spans[2, code] += row - first
+    return distinct[:n], spans[:, :n]
 
 
 @compiled
-def _fill_heads(values, heads):  # type: ignore[no-untyped-def]
-    """How many there are."""
-    if not values.size:
-        return 0
-    heads[0], n = 0, 1
-    for start in range(1, values.size, STEP):
-        here, before = values[start : start + STEP], values[start - 1 : start - 1 + STEP]
-        changes = 0
-        for j in range(here.size):  # without a branch, so that many are compared at once: most steps hold no head
-            changes += here[j] != before[j]
-        if changes:
-            for j in range(here.size):
-                if here[j] != before[j]:
-                    heads[n] = start + j
-                    n += 1
-    return n
+def _slot(distinct, slots, shift, value):  # type: ignore[no-untyped-def]
+    """Where the value is, or would be: open addressing."""
+    last = np.uint64(slots.size - 1)
+    slot = (np.uint64(value) * MIX) >> shift
+    while slots[slot] >= 0 and distinct[slots[slot]] != value:
+        slot = (slot + np.uint64(1)) & last
+    return slot

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
-from eval_engine.kernels.spans import heads_of, spans_of
+from eval_engine.kernels.spans import spans_of
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Source
@@ -66,20 +66,14 @@ class UserSpan(NamedTuple):
 def spans(users: pa.Array, first_row: int, rows: Ints | None = None) -> UserSpan:
     """First and last row and number of rows of each user; rows, counted from first_row, are the numbers, rising, of the users' rows in the file; None: all from there on."""
     values = users.indices if pa.types.is_dictionary(users.type) else users.cast(pa.int64())
-    flat = values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy()
-    starts = heads_of(flat)  # of runs of one user
-    if values.null_count:  # as numbers, NULL and 0 are one run
-        nobody = values.is_null().to_numpy(zero_copy_only=False)
-        starts = np.union1d(starts, heads_of(nobody))
-    ends = np.append(starts[1:], flat.size)
-    coded = values.take(pa.array(starts)).dictionary_encode()
-    names = coded.dictionary if not pa.types.is_dictionary(users.type) else users.dictionary.take(coded.dictionary).cast(pa.string())
-    codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-    first, last = (starts, ends - 1) if rows is None else (rows[starts], rows[ends - 1])
-    low, high, n_rows = spans_of(codes, len(names) + 1, first_row + first, first_row + last, ends - starts)
-    if n_rows[-1]:
-        return UserSpan(pa.concat_arrays([names, pa.nulls(1, names.type)]), low, high, n_rows)
-    return UserSpan(names, low[:-1], high[:-1], n_rows[:-1])
+    nobody = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    distinct, low, high, n_rows = spans_of(values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy(), nobody)
+    names = pa.array(distinct) if not pa.types.is_dictionary(users.type) else users.dictionary.take(pa.array(distinct)).cast(pa.string())
+    if nobody is not None:
+        without = np.flatnonzero(nobody)
+        names = pa.concat_arrays([names, pa.nulls(1, names.type)])
+        low, high, n_rows = np.append(low, without[0]), np.append(high, without[-1]), np.append(n_rows, without.size)
+    return UserSpan(names, first_row + (low if rows is None else rows[low]), first_row + (high if rows is None else rows[high]), n_rows)
 
 
 def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:

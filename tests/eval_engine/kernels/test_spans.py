@@ -1,34 +1,39 @@
-"""Spans of codes against a literal search."""
+"""Spans of values against a literal search."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.spans import heads_of, spans_of
+from eval_engine.kernels.spans import FEW, spans_of
+
+VALUES = st.integers(-1, 5) | st.sampled_from([-(2**63), 2**63 - 1])
+
+
+def literal(values: list[int | None]) -> list[tuple[int, int, int, int]]:
+    rows: dict[int, list[int]] = {}
+    for row, value in enumerate(values):
+        if value is not None:
+            rows.setdefault(value, []).append(row)
+    return [(value, mine[0], mine[-1], len(mine)) for value, mine in rows.items()]
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.lists(st.tuples(st.integers(-1, 5), st.integers(1, 4), st.integers(0, 3))))
-def test_matches_a_literal_search(runs: list[tuple[int, int, int]]) -> None:
-    rows: list[int] = []  # the code of each row; gaps belong to nobody
-    first, last, sizes = [], [], []
-    for code, size, gap in runs:
-        first.append(len(rows))
-        rows += [code] * size
-        last.append(len(rows) - 1)
-        sizes.append(size)
-        rows += [-1] * gap
-    low, high, total = spans_of(np.array([run[0] for run in runs], np.int32), 6, np.array(first), np.array(last), np.array(sizes))
-    for code in range(6):
-        mine = [n for n, found in enumerate(rows) if found == code]
-        assert total[code] == len(mine)
-        if mine:
-            assert (low[code], high[code]) == (mine[0], mine[-1])
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(-2, 2), st.sampled_from([1, 1, 2, 63, 64, 65, 200]))))
-def test_heads_are_where_a_value_changes(runs: list[tuple[int, int]]) -> None:
+@given(st.lists(st.tuples(VALUES | st.none(), st.integers(1, 4))))
+def test_matches_a_literal_search(runs: list[tuple[int | None, int]]) -> None:
     values = [value for value, size in runs for _ in range(size)]
-    assert heads_of(np.array(values, np.int64)).tolist() == [n for n, value in enumerate(values) if n == 0 or values[n - 1] != value]
-    assert heads_of(np.array(values, np.int64) > 0).tolist() == [n for n, value in enumerate(values) if n == 0 or (values[n - 1] > 0) != (value > 0)]
+    found = spans_of(np.array([value or 0 for value in values], np.int64), np.array([value is None for value in values], bool))
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == literal(values)
+    if None not in values:
+        assert [column.tolist() for column in spans_of(np.array(values, np.int64))] == [column.tolist() for column in found]
+
+
+def test_more_values_than_there_was_room_for() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(-(2**40), 2**40, 9 * FEW)[rng.integers(0, 9 * FEW, 50 * FEW)]
+    found = spans_of(values)
+    assert found[0].size > 4 * FEW
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == literal(values.tolist())
+
+
+def test_nothing() -> None:
+    assert [column.size for column in spans_of(np.empty(0, np.int64))] == [0, 0, 0, 0]
