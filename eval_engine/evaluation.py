@@ -10,7 +10,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.question import Question
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.planned import Plan
+from eval_engine.ranking.splits import dealt
 from eval_engine.stored_file import open_file
 from eval_engine.tables import STATISTICS, split
 from eval_engine.user_sums import PACKED, UserSums
@@ -48,29 +48,16 @@ def statistics(ranks: DataFrame, question: Question) -> Plan:
 
 def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int]], question: Question) -> Plan:
     """The same, of files of the ranks table, the model and the bytes of each, which workers read themselves: through Java, lists cost more than all estimators together."""
-    task = _dealt([size for _, _, size in files])
+    sizes = [size for _, _, size in files]
+    tasks = dealt(sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES))  # what a task sends does not shrink with its users, so not too many
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mine = (files[n] for batch in batches for number in batch.column(0).to_pylist() for n in np.flatnonzero(task == number).tolist())
-        return _summed(question)(rows for path, model, _ in mine for rows in _read(path, model, question.sources))
+        mine = {number for batch in batches for number in batch.column(0).to_pylist()}
+        chosen = (file for file, task in zip(files, tasks, strict=True) if task in mine)
+        return _summed(question)(rows for path, model, _ in chosen for rows in _read(path, model, question.sources))
 
-    n_tasks = int(task.max()) + 1
+    n_tasks = max(tasks) + 1
     return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), question)
-
-
-def _dealt(sizes: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The task of each file: neighbours together, as even as may be, TASK_BYTES or more each where there are enough; what a task sends does not shrink with its users.
-
-    >>> _dealt([5, 5, 5]).tolist()
-    [0, 1, 2]
-    >>> int(_dealt([30, 10, 10, 10] * 8).max())
-    15
-    """
-    before = np.cumsum([0, *sizes])
-    n_tasks = min(len(sizes), max(FEW_TASKS, int(before[-1]) // TASK_BYTES))
-    middle = (before[1:] + before[:-1]) / 2
-    number = np.minimum(middle * n_tasks // max(1, int(before[-1])), n_tasks - 1)
-    return np.unique(number, return_inverse=True)[1].reshape(-1)
 
 
 def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -44,10 +44,10 @@ def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int |
     system, path = located(uri)
     local = isinstance(system, fs.LocalFileSystem)
     with system.open_input_file(path) as handle:
-        schema = pq.read_schema(handle)
-        kinds = {name: schema.field(name).type for name in columns if name in schema.names}
+        footer = pq.ParquetFile(handle)
+        kinds = {name: footer.schema_arrow.field(name).type for name in columns if name in footer.schema_arrow.names}
         text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-        parquet = pq.ParquetFile(handle, read_dictionary=text, pre_buffer=not local, buffer_size=READ_BYTES if local else 0)
+        parquet = pq.ParquetFile(handle, metadata=footer.metadata, read_dictionary=text, pre_buffer=not local, buffer_size=READ_BYTES if local else 0)
         starts = [0]
         for group in range(parquet.num_row_groups):
             starts.append(starts[-1] + parquet.metadata.row_group(group).num_rows)

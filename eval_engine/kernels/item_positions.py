@@ -39,6 +39,23 @@ def positions_of(catalogue: Catalogue, items: Ints) -> Ints:
     return found
 
 
+def in_order(catalogue: Catalogue, items: Ints) -> bool:
+    """Whether the items are all of the catalogue in its order, once or again and again."""
+    n = catalogue.ids.size
+    return n > 0 and items.size % n == 0 and bool(_in_order(catalogue.ids, np.ascontiguousarray(items, np.int64).reshape(-1, n)))
+
+
+@compiled
+def _in_order(ids, items):  # type: ignore[no-untyped-def]
+    for u in range(items.shape[0]):
+        row, wrong = items[u], 0
+        for j in range(ids.size):  # without a branch, so that many are compared at once
+            wrong += row[j] != ids[j]
+        if wrong:
+            return False
+    return True
+
+
 @compiled
 def _fill(ids, slots, shift):  # type: ignore[no-untyped-def]
     last = np.uint64(slots.size - 1)

@@ -56,12 +56,10 @@ def as_vectors(lists: Lists, n_items: int) -> Floats | None:
     return vectors if _scatter(positions, scores, vectors) else None
 
 
-def find(
-    lists: Lists, label_offsets: Ints, label_positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, n_items: int, in_place: bool = False
-) -> Found:
-    """Scores of the labels, excluded rows taken out, and what is wrong with the rows; in_place: excluded scores may be taken out of the given ones."""
+def find(lists: Lists, label_offsets: Ints, label_positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, n_items: int) -> Found:
+    """Scores of the labels, excluded rows taken out, and what is wrong with the rows."""
     n = lists.offsets.size - 1
-    scores = np.ascontiguousarray(lists.scores) if in_place else np.array(lists.scores)
+    scores = np.array(lists.scores)
     label_scores = np.full(label_positions.size, np.nan, scores.dtype)
     counts = np.zeros((4, n), np.int64)
     lists = Lists(np.ascontiguousarray(lists.offsets, np.int64), np.ascontiguousarray(lists.positions, np.int32), scores)

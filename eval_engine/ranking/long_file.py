@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
-from eval_engine.kernels.item_positions import Catalogue, catalogue_of, positions_of
+from eval_engine.kernels.item_positions import Catalogue, catalogue_of, in_order, positions_of
 from eval_engine.kernels.spans import spans_of
 from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
@@ -79,13 +79,17 @@ def spans(users: pa.Array, first_row: int, rows: Ints | None = None) -> UserSpan
 def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:
     """Positions and scores of a batch's rows."""
     assert source.item is not None
-    scores = batch.column(source.score)
+    return Rows(items.positions(batch.column(source.item)), scores_of(batch.column(source.score), source))
+
+
+def scores_of(scores: pa.Array, source: Source) -> Floats:
+    """The scores as numbers; they lie where they were read, and may not be changed."""
     wanted = pa.float32() if source.dtype == "float32" else pa.float64()
     if scores.type != wanted:
         scores = scores.cast(wanted)
     if scores.null_count:
         scores = scores.fill_null(float("nan"))  # a NULL score is no score: counted with the NaNs
-    return Rows(items.positions(batch.column(source.item)), scores.to_numpy(zero_copy_only=False))
+    return scores.to_numpy(zero_copy_only=False)
 
 
 class Ids:
@@ -108,6 +112,10 @@ class Ids:
             found[items.is_null().to_numpy(zero_copy_only=False)] = -1
             return found
         return positions_of(self.table, items.to_numpy(zero_copy_only=False))
+
+    def in_order(self, items: pa.Array) -> bool:
+        """Whether these are all ids in their order, once or again and again; False if it would take a lookup to tell."""
+        return self.table is not None and not items.null_count and in_order(self.table, items.to_numpy(zero_copy_only=False))
 
 
 @lru_cache(maxsize=1)

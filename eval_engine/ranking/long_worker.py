@@ -11,11 +11,11 @@ from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
 from eval_engine.ranking.dense_worker import found_in
-from eval_engine.ranking.long_file import Rows, batches, item_ids, rows_of
+from eval_engine.ranking.long_file import BATCH_ROWS, Ids, Rows, batches, item_ids, scores_of
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
 from eval_engine.ranking.settings import Files, Ranking, Source
 
-BLOCK_ROWS = 1 << 21  # 24 MB of items and scores, several times that while they are ranked
+BLOCK_ROWS = 1 << 23  # the labels of users in so many rows are in memory
 
 
 def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
@@ -23,17 +23,85 @@ def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -
     file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))
     start = 0
     while start < plan.num_rows:
-        end = start + max(1, int(np.searchsorted(last[start:], first[start] + BLOCK_ROWS)))
-        rows = cursor.read(int(file[start]), int(first[start]), int(last[end - 1]) + 1)
-        lists = _cut(rows, first[start:end] - first[start], last[start:end] + 1 - first[start])
+        edge = cursor.seek(int(file[start]), int(first[start]))
+        end = start + max(1, int(np.searchsorted(last[start:], edge)))  # users whose last row is before the edge; or one user that goes on behind it
+        items, scores = cursor.read(int(last[end - 1]) + 1)
         users = users_of_plan(plan.slice(start, end - start))
-        vectors, items = rank_lists.as_vectors(lists, ranking.n_items), cursor.items.ids
-        if vectors is not None:
-            found = found_in(users, vectors, {}, items, ranking.top)
-            yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
-        else:
-            yield _ranked(users, lists, cursor.files[file[start]][1], ranking)
+        ranked = _ranked(users, items, scores, first[start:end] - first[start], last[start:end] + 1 - first[start], cursor, ranking)
+        del items, scores  # freed before the next are read, see parquet_batches
+        yield ranked
         start = end
+
+
+class RowCursor:
+    """The batch of a file's rows that the plan has come to; moves forward only. Rows are ranked where they were read: to copy them costs as much as to rank them."""
+
+    def __init__(self, files: Files, ranking: Ranking) -> None:
+        self.files, self.items = files, item_ids(ranking.catalogue)
+        self.file, self.first = -1, 0  # number of the file, and of the row in it that the plan has come to
+        self.batches: Iterator[tuple[int, pa.RecordBatch]] = iter(())
+        self.start, self.batch = 0, pa.RecordBatch.from_pydict({})  # number of the batch's first row
+
+    @property
+    def source(self) -> Source:
+        return self.files[self.file][1]
+
+    def seek(self, file: int, row: int) -> int:
+        """Goes on to a row; the number of the row behind the batch that holds it."""
+        if file != self.file or row >= self.start + self.batch.num_rows + BATCH_ROWS:  # to a row far ahead it does not read on
+            self.file, self.start, self.batch = file, row, pa.RecordBatch.from_pydict({})
+            assert self.source.item is not None
+            self.batches = batches(self.files[file][0], [self.source.item, self.source.score], row)
+        self.first = row
+        while row >= self.start + self.batch.num_rows:
+            self._next(row)
+        return self.start + self.batch.num_rows
+
+    def read(self, end: int) -> tuple[pa.Array, Floats]:
+        """Items and scores of the rows from where it is up to end."""
+        names = [self.source.item, self.source.score]
+        parts = [self.batch.slice(self.first - self.start)]
+        while end > self.start + self.batch.num_rows:
+            self._next(end - 1)
+            parts.append(self.batch)
+        items, scores = (_together([part.column(name) for part in parts]).slice(0, end - self.first) for name in names)
+        return items, scores_of(scores, self.source)
+
+    def _next(self, row: int) -> None:
+        self.batch = pa.RecordBatch.from_pydict({})  # freed before the next is read
+        start, batch = next(self.batches, (-1, None))
+        if batch is None:
+            path = self.files[self.file][0]
+            raise DataError(f"scores: {path} has no row {row:,} any more: it was replaced while it was read. Start the run again.")
+        self.start, self.batch = start, batch
+
+
+def _together(parts: list[pa.Array]) -> pa.Array:
+    if len(parts) == 1:
+        return parts[0]
+    chunked = pa.chunked_array(parts)
+    return (chunked.unify_dictionaries() if pa.types.is_dictionary(chunked.type) else chunked).combine_chunks()
+
+
+def _ranked(users: Users, items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, cursor: RowCursor, ranking: Ranking) -> pa.RecordBatch:
+    """The users' rows of the ranks table; user n's scores are firsts[n] : ends[n]."""
+    vectors = _vectors(items, scores, firsts, ends, cursor.items)
+    if vectors is None:
+        lists = _cut(Rows(cursor.items.positions(items), scores), firsts, ends)
+        vectors = rank_lists.as_vectors(lists, ranking.n_items)
+        if vectors is None:
+            return _ranked_lists(users, lists, cursor.source, ranking)
+    found = found_in(users, vectors, {}, cursor.items.ids, ranking.top)
+    return ranks_batch(users, found, cursor.items.ids, ranking.n_items, ranking.on_bad_rows)
+
+
+def _vectors(items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, ids: Ids) -> Floats | None:
+    """The scores as vectors over the catalogue, if every user has them all and in its order, and nothing lies between users; None if not, or if it takes more than a look."""
+    n_items = len(ids.ids)
+    if scores.dtype != np.float32 or (ends - firsts != n_items).any() or (firsts[1:] != ends[:-1]).any() or not ids.in_order(items):
+        return None
+    vectors = scores.reshape(-1, n_items)
+    return None if np.isnan(vectors.min()) else vectors
 
 
 def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
@@ -45,51 +113,9 @@ def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
     return rank_lists.Lists(offsets, rows.positions[kept], rows.scores[kept])
 
 
-class RowCursor:
-    """The rows of the file that the plan has come to; moves forward only. They lie in memory that is kept: to get fresh memory costs more than to fill it."""
-
-    def __init__(self, files: Files, ranking: Ranking) -> None:
-        self.files, self.items = files, item_ids(ranking.catalogue)
-        self.file = -1
-        self.batches: Iterator[tuple[int, pa.RecordBatch]] = iter(())
-        self.first, self.n_held = 0, 0  # number in the file of the first held row, and how many are held
-        self.held = Rows(np.empty(0, np.int32), np.empty(0, np.float32))
-
-    def read(self, file: int, first: int, end: int) -> Rows:
-        """Rows first..end, which the caller may change; first is at least as far as the end of the call before."""
-        path, source = self.files[file]
-        if file != self.file:
-            self.file, self.first, self.n_held = file, first, 0
-            assert source.item is not None
-            self.batches = batches(path, [source.item, source.score], first)
-        done, self.n_held = min(first - self.first, self.n_held), max(0, self.n_held - (first - self.first))
-        for held in self.held:
-            held[: self.n_held] = held[done : done + self.n_held]
-        self.first = first
-        while self.n_held < end - first:
-            start, batch = next(self.batches, (-1, None))
-            if batch is None:
-                raise DataError(f"scores: {path} has no row {end - 1:,} any more: it was replaced while it was read. Start the run again.")
-            skipped = first + self.n_held - start
-            if skipped < batch.num_rows:
-                self._hold(rows_of(batch.slice(skipped), source, self.items))
-        return Rows(self.held.positions[: end - first], self.held.scores[: end - first])
-
-    def _hold(self, rows: Rows) -> None:
-        n = self.n_held + rows.scores.size
-        if n > self.held.scores.size or rows.scores.dtype != self.held.scores.dtype:
-            grown = Rows(np.empty(n + n // 4, np.int32), np.empty(n + n // 4, rows.scores.dtype))
-            for old, new in zip(self.held, grown, strict=True):
-                new[: self.n_held] = old[: self.n_held]
-            self.held = grown
-        for held, added in zip(self.held, rows, strict=True):
-            held[self.n_held : n] = added
-        self.n_held = n
-
-
-def _ranked(users: Users, lists: rank_lists.Lists, source: Source, ranking: Ranking) -> pa.RecordBatch:
+def _ranked_lists(users: Users, lists: rank_lists.Lists, source: Source, ranking: Ranking) -> pa.RecordBatch:
     offsets, positions, where = side_by_side([users.positions[name] for name in SOURCES])
-    found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items, in_place=True)
+    found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items)
     above, level = rank_lists.count(found.lists, offsets, found.label_scores)
     top = rank_lists.first(found.lists, min(ranking.top, ranking.n_items))
     facts = ListFacts(found.label_scores, above, level, *top, np.diff(lists.offsets), found.candidates, found.outside, found.nan, found.twice)

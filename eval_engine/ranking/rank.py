@@ -25,7 +25,7 @@ from eval_engine.ranking.long_worker import BLOCK_ROWS
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
 from eval_engine.ranking.planned import Plan, rank_plan
 from eval_engine.ranking.settings import Files, Ranking, Source
-from eval_engine.ranking.splits import Split, plan_splits
+from eval_engine.ranking.splits import Split, plan_splits, reading_tasks
 from eval_engine.ranking.spread import spread_plan
 from eval_engine.tables import RANKS
 
@@ -72,6 +72,7 @@ class Assembled(NamedTuple):
     splits: list[Split]
     id_type: str
     ranking: Ranking  # as asked, and whether the exposures come with their probabilities
+    n_tasks: int  # that rank users whose rows lie together, each those of some neighbouring splits' tasks
 
 
 def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
@@ -79,6 +80,7 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     files: Files = tuple((file, table.source) for table in asked.tables for file in table.files)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     splits = plan_splits(files, partitions)
+    n_tasks = reading_tasks(files, splits, partitions)
     n_bytes = sum((s.end_row - s.first_row) * (64 if files[s.file][1].item is None else 8) for s in splits)
     n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
     n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
@@ -92,7 +94,7 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     except BaseException:
         rows.unpersist()
         raise
-    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking)
+    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking, n_tasks)
 
 
 def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int) -> list[DataFrame]:
@@ -134,11 +136,9 @@ def plain_id(df: DataFrame, name: str) -> Column:
 
 def plans(found: Assembled) -> list[Plan]:
     """What to rank where."""
-    rows = (
-        found.rows.where("kind = 'plan'")
-        .repartitionById(1 + max((split.task for split in found.splits), default=0), "task")
-        .sortWithinPartitions("file", "block")
-    )
+    n_parts = 1 + max((split.task for split in found.splits), default=0)
+    task = F.expr(f"CAST(task * {found.n_tasks} DIV {n_parts} AS INT)")
+    rows = found.rows.where("kind = 'plan'").repartitionById(found.n_tasks, task).sortWithinPartitions("file", "block")
     made = [Plan(rows, rank_plan(found.ranking, found.files))]
     if found.facts.apart:
         made.append(spread_plan(found.rows, found.id_type, found.files, found.splits, found.ranking))

@@ -1,11 +1,14 @@
 """Which task reads which rows of which score file: whole row groups, cut or packed to tasks of about the same number of bytes.
 
-A huge file is split between its row groups over several tasks; many tiny files share one task. Only footers are read here.
+A huge file is split between its row groups over several tasks; many tiny files share one task. Neighbours go to one task, so that it reads on where it is. Only footers are
+read here.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,8 +17,9 @@ from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.settings import Files
 from eval_engine.stored_file import open_file
 
-TASK_BYTES = 1280 * 2**20  # a task costs Spark and Python some 30 ms beside its work
+TASK_BYTES = 1280 * 2**20  # a task costs Spark and Python some 70 ms beside its work
 ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
+STORED_ROW_BYTES = 8
 
 
 class Split(NamedTuple):
@@ -25,7 +29,7 @@ class Split(NamedTuple):
     first_row: int
     end_row: int
     n_bytes: int
-    task: int = -1
+    task: int
 
 
 def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int, int]]:
@@ -42,35 +46,46 @@ def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int,
     return [(group.num_rows, group.column(names.index(column)).total_compressed_size) for group in groups]
 
 
-def file_splits(file: int, groups: list[tuple[int, int]], task_bytes: int) -> list[Split]:
-    """The file cut between row groups into pieces of at most task_bytes of scores (one row group at least)."""
-    splits, first, end, size = [], 0, 0, 0
-    for n_rows, n_bytes in groups:
-        if size and size + n_bytes > task_bytes:
-            splits.append(Split(file, first, end, size))
-            first, size = end, 0
-        end += n_rows
-        size += n_bytes
-    return [*splits, Split(file, first, end, size)]
-
-
 def plan_splits(files: Files, at_least: int) -> list[Split]:
-    """Splits of the files, each with its task; at_least tasks if there are row groups enough. Dense scores weigh what they take in the file, rows of long ones
+    """Splits of the files, in order, each with its task; at_least tasks if there are row groups enough. Dense scores weigh what they take in the file, rows of long ones
     what they take in memory."""
     with ThreadPoolExecutor(16) as pool:
         groups = list(pool.map(lambda file: row_groups(file[0], file[1].score), files))
-    groups = [
-        found if source.item is None else [(n_rows, n_rows * ROW_BYTES) for n_rows, _ in found]
-        for (_, source), found in zip(files, groups, strict=True)
+    sizes = [
+        (number, n_rows, n_bytes if source.item is None else n_rows * ROW_BYTES)
+        for number, ((_, source), found) in enumerate(zip(files, groups, strict=True))
+        for n_rows, n_bytes in found or [(0, 0)]
     ]
-    total = sum(n_bytes for found in groups for _, n_bytes in found)
-    wanted = at_least * max(1, -(-total // (TASK_BYTES * at_least)))  # as many for each core
-    splits = [split for number, found in enumerate(groups) for split in file_splits(number, found, max(1, total // (8 * wanted)))]
-    n_tasks = max(1, min(wanted, len(splits)))
-    loads = [(0, task) for task in range(n_tasks)]
-    placed = []
-    for split in sorted(splits, key=lambda s: (-s.n_bytes, s.file, s.first_row)):  # largest first to the least loaded
-        load, task = min(loads)
-        loads[task] = (load + split.n_bytes, task)
-        placed.append(split._replace(task=task))
-    return placed
+    tasks = dealt([n_bytes for _, _, n_bytes in sizes], wanted_tasks(sum(n_bytes for _, _, n_bytes in sizes), at_least))
+    splits: list[Split] = []
+    for (file, n_rows, n_bytes), task in zip(sizes, tasks, strict=True):
+        if splits and (splits[-1].file, splits[-1].task) == (file, task):
+            before = splits.pop()
+            splits.append(before._replace(end_row=before.end_row + n_rows, n_bytes=before.n_bytes + n_bytes))
+        else:
+            first = splits[-1].end_row if splits and splits[-1].file == file else 0
+            splits.append(Split(file, first, first + n_rows, n_bytes, task))
+    return splits
+
+
+def wanted_tasks(n_bytes: int, at_least: int) -> int:
+    """As many for each core, of TASK_BYTES at most."""
+    return at_least * max(1, -(-n_bytes // (TASK_BYTES * at_least)))
+
+
+def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
+    """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what they take in the file, too."""
+    weight = sum(split.n_bytes if files[split.file][1].item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES for split in splits)
+    return min(1 + max((split.task for split in splits), default=0), wanted_tasks(weight, at_least))
+
+
+def dealt(sizes: Sequence[int], n_tasks: int) -> list[int]:
+    """A task for each of some pieces: neighbours together, as even as the pieces allow; fewer tasks if there are not so many pieces.
+
+    >>> dealt([5, 5, 5], 8), dealt([4, 1, 1, 1, 1], 2), dealt([], 4)
+    ([0, 1, 2], [0, 1, 1, 1, 1], [])
+    """
+    ends = np.cumsum(sizes, dtype=np.float64)
+    middle = ends - np.array(sizes) / 2
+    number = np.minimum(middle * min(n_tasks, len(sizes)) // max(1.0, ends.max(initial=0.0)), n_tasks - 1)
+    return [int(n) for n in np.unique(number, return_inverse=True)[1].reshape(-1)]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.item_positions import catalogue_of, positions_of
+from eval_engine.kernels.item_positions import catalogue_of, in_order, positions_of
 
 IDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 40)
 
@@ -24,3 +24,15 @@ def test_ids_that_would_share_a_slot():
     catalogue = catalogue_of(ids)
     assert positions_of(catalogue, ids[::-1]).tolist() == list(range(5000))[::-1]
     assert (positions_of(catalogue, ids + 1) == -1).all()
+
+
+def test_order_of_the_catalogue():
+    ids = np.array([7, -3, 11, 2**62])
+    catalogue = catalogue_of(ids)
+    assert in_order(catalogue, ids)
+    assert in_order(catalogue, np.tile(ids, 3))
+    assert in_order(catalogue, ids[:0])
+    assert not in_order(catalogue, np.append(ids, 7))
+    assert not in_order(catalogue, np.concatenate([ids, ids[::-1]]))
+    assert not in_order(catalogue, ids + 1)
+    assert not in_order(catalogue_of(ids[:0]), ids)
