@@ -11,45 +11,52 @@ FEW = 1024  # distinct values that there is room for to begin with
 
 def spans_of(values: Ints, nobody: Bools | None = None) -> tuple[Ints, Ints, Ints, Ints]:
     """Each distinct value, in order of its first row, its first and last row and its number of rows, int64 all; nobody: rows that have no value."""
-    distinct, spans = _spans(np.ascontiguousarray(values, np.int64), np.empty(0, np.bool_) if nobody is None else nobody)
-    return distinct, spans[0], spans[1], spans[2]
+    values, nobody = np.ascontiguousarray(values, np.int64), np.empty(0, np.bool_) if nobody is None else nobody
+    found, row, n, room = np.empty((4, 0), np.int64), 0, 0, FEW
+    while row < values.size:
+        found = np.concatenate([found[:, :n], np.empty((4, room - n), np.int64)], axis=1)
+        bits = int(room - 1).bit_length() + 2
+        slots, shift = np.full(1 << bits, -1, np.int32), np.uint64(64 - bits)
+        _enter(found[0], n, slots, shift)
+        row, n = _spans(values, nobody, row, n, slots, shift, *found)
+        room *= 4
+    return found[0, :n], found[1, :n], found[2, :n], found[3, :n]
 
 
 @compiled
-def _spans(values, nobody):  # type: ignore[no-untyped-def]
-    distinct, spans = np.empty(FEW, np.int64), np.zeros((3, FEW), np.int64)
-    slots, shift = np.full(4 * FEW, -1, np.int32), np.uint64(52)
-    n, row = 0, 0
-    while row < values.size:
+def _enter(distinct, n, slots, shift):  # type: ignore[no-untyped-def]
+    last = np.uint64(slots.size - 1)
+    for code in range(n):
+        slot = (np.uint64(distinct[code]) * MIX) >> shift
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & last
+        slots[slot] = code
+
+
+@compiled
+def _spans(values, nobody, row, n, slots, shift, distinct, low, high, total):  # type: ignore[no-untyped-def]
+    """Goes on from a row until the end, or until there is no room for another value; the row it has come to, and how many values there are."""
+    last, n_rows = np.uint64(slots.size - 1), np.uint64(values.size)
+    row = np.uint64(row)
+    while row < n_rows:
         if nobody.size and nobody[row]:
-            row += 1
+            row += np.uint64(1)
             continue
         value, first = values[row], row
-        while row < values.size and values[row] == value and not (nobody.size and nobody[row]):
-            row += 1
-        slot = _slot(distinct, slots, shift, value)
+        slot = (np.uint64(value) * MIX) >> shift
         code = slots[slot]
+        while code >= 0 and distinct[code] != value:
+            slot = (slot + np.uint64(1)) & last
+            code = slots[slot]
         if code < 0:
-            if n == distinct.size:  # no room: twice as much
-                distinct = np.concatenate((distinct, distinct))
-                spans = np.concatenate((spans, np.zeros_like(spans)), axis=1)
-                slots, shift = np.full(2 * slots.size, -1, np.int32), shift - np.uint64(1)
-                for old in range(n):
-                    slots[_slot(distinct, slots, shift, distinct[old])] = old
-                slot = _slot(distinct, slots, shift, value)
-            slots[slot], code = n, n
-            distinct[n], spans[0, n] = value, first
+            if n == distinct.size:
+                break
+            code = np.int32(n)
+            slots[slot], distinct[code], low[code], total[code] = code, value, np.int64(row), 0
             n += 1
-        spans[1, code] = row - 1
-        spans[2, code] += row - first
-    return distinct[:n], spans[:, :n]
-
-
-@compiled
-def _slot(distinct, slots, shift, value):  # type: ignore[no-untyped-def]
-    """Where the value is, or would be: open addressing."""
-    last = np.uint64(slots.size - 1)
-    slot = (np.uint64(value) * MIX) >> shift
-    while slots[slot] >= 0 and distinct[slots[slot]] != value:
-        slot = (slot + np.uint64(1)) & last
-    return slot
+        row += np.uint64(1)
+        while row < n_rows and values[row] == value and not (nobody.size and nobody[row]):
+            row += np.uint64(1)
+        high[code] = np.int64(row) - 1
+        total[code] += np.int64(row - first)
+    return np.int64(row), n
