@@ -147,12 +147,12 @@ def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assem
         parcels.append(_bundled("broken", broken, *_nowhere(broken.num_rows)))
     parcels.append(_plan(np.flatnonzero(kept & lists.gathered), lists, users, labels, assembly))
     apart = kept & ~lists.gathered
-    if apart.any():
-        parcels.append(_parts(apart, lists, users, entries, assembly))
     again = np.ones(len(users), np.bool_) if assembly.all_labels else np.bincount(lists.user[apart], minlength=len(users)) > 0
     if again.any():
         rows = labels.filter(pa.array(again))
         parcels.append(_bundled("labels", rows, *_nowhere(rows.num_rows)))
+    if apart.any():  # after the labels: parts_of reads them in this order
+        parcels.append(_parts(apart, lists, users, entries, assembly))
     return facts, [batch for batch in parcels if batch.num_rows]
 
 

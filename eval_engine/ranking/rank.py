@@ -72,6 +72,7 @@ class Assembled(NamedTuple):
     splits: list[Split]
     id_type: str
     ranking: Ranking  # as asked, and whether the exposures come with their probabilities
+    partitions: int  # of shuffles
     n_tasks: int  # that rank users whose rows lie together, each those of some neighbouring splits' tasks
 
 
@@ -94,7 +95,7 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     except BaseException:
         rows.unpersist()
         raise
-    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking, n_tasks)
+    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking, partitions, n_tasks)
 
 
 def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int) -> list[DataFrame]:
@@ -141,7 +142,7 @@ def plans(found: Assembled) -> list[Plan]:
     rows = found.rows.where("kind = 'plan'").repartitionById(found.n_tasks, task).sortWithinPartitions("file", "block")
     made = [Plan(rows, rank_plan(found.ranking, found.files))]
     if found.facts.apart:
-        made.append(spread_plan(found.rows, found.id_type, found.files, found.splits, found.ranking))
+        made.append(spread_plan(found.rows, found.facts.apart, found.files, found.splits, found.ranking, found.partitions))
     return made
 
 

@@ -4,7 +4,8 @@
     pass 2   each task counts what is above and level with every label in its part,    by user: counts add up, top lists merge
              and the part's first k
 
-What is shuffled are labels' numbers and top lists. A task's rows are at most a few million, so its part of a user's list is nearly always one piece.
+What is shuffled are labels' numbers and top lists, in parcels (parcels.py), to tasks and to cells of users in turn. A task's rows are at most a few million, so its part of a
+user's list is nearly always one piece.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,35 +16,35 @@ from pyspark.sql import functions as F
 
 from eval_engine.judged_labels import SOURCES
 from eval_engine.parcels import opened
+from eval_engine.ranking.cells import PARCELS
 from eval_engine.ranking.planned import Plan
 from eval_engine.ranking.settings import Files, Ranking
 from eval_engine.ranking.splits import Split
-from eval_engine.ranking.spread_worker import COUNTS, count_parts, find_labels, merge_labels, merge_parts
+from eval_engine.ranking.spread_worker import TASK_PARCELS, count_parts, find_labels, labels_by_cell, merge_labels, merge_parts, parts_of
 
-KEYS = ("model", "user_id", "input")
+CELL_BYTES = 64 * 2**20  # what the parts of a cell's users send
+PART_BYTES = 300  # of a part, beside its top list
 
 
-def spread_plan(assembled: DataFrame, id_type: str, files: Files, splits: Sequence[Split], ranking: Ranking) -> Plan:
-    """What to rank where, of users whose rows lie apart; assembled: ASSEMBLED (ranking/assembly.py)."""
-    numbers = ", ".join(f"{name} BIGINT" for name in COUNTS)
-    keys = f"model STRING, user_id {id_type}, input INT"
+def spread_plan(assembled: DataFrame, n_apart: int, files: Files, splits: Sequence[Split], ranking: Ranking, partitions: int) -> Plan:
+    """What to rank where, of the n_apart lists whose rows lie apart; assembled: ASSEMBLED (ranking/assembly.py)."""
     n_tasks = 1 + max(split.task for split in splits)
+    n_cells = partitions * -(-n_apart * n_tasks * (12 * ranking.top + PART_BYTES) // (partitions * CELL_BYTES))
     sources = {source.number: source for _, source in files}
-    chosen = rows_of_parcels(assembled, "labels", labels_schema(id_type, ranking))
-    parts = rows_of_parcels(assembled, "parts", f"{keys}, task INT").join(chosen, "user_id")
-    found = parts.repartitionById(n_tasks, "task").mapInArrow(find_labels(ranking, files, splits), f"{keys}, scores BINARY, {numbers}")
-    gathered = found.groupBy(*KEYS).agg(F.collect_list("scores").alias("scores"), *[F.sum(name).alias(name) for name in COUNTS])
-    scored = gathered.mapInArrow(merge_labels(), f"{keys}, scores BINARY, {numbers}")
-    again = parts.join(scored.drop("input"), ["model", "user_id"])
-    partial = ", ".join(f"{name} BINARY" for name in ("above", "level", "top_positions", "top_scores"))
-    counted = again.repartitionById(n_tasks, "task").mapInArrow(count_parts(ranking, files, splits), f"{keys}, scores BINARY, {numbers}, {partial}")
-    of_part = F.struct("above", "level", "top_positions", "top_scores")
-    merged = counted.groupBy(*KEYS).agg(
-        F.collect_list(of_part).alias("part"), F.first("scores").alias("scores"), *[F.first(name).alias(name) for name in COUNTS]
-    )
-    lists = [F.col(f"part.{name}").alias(name) for name in ("above", "level", "top_positions", "top_scores")]
-    rows = merged.select(*KEYS, "scores", *COUNTS, *lists).join(chosen, "user_id")
-    return Plan(rows, merge_parts(ranking, sources))
+
+    def to_tasks(rows: DataFrame) -> DataFrame:
+        return rows.repartitionById(n_tasks, "task")
+
+    def to_cells(rows: DataFrame) -> DataFrame:
+        return rows.repartitionById(partitions, "cell").sortWithinPartitions("cell")
+
+    told = assembled.where("kind IN ('labels', 'parts')").select("kind", "task", "rows")
+    parts = told.mapInArrow(parts_of(), TASK_PARCELS)
+    found = to_tasks(parts).mapInArrow(find_labels(ranking, files, splits, n_cells), PARCELS)
+    scored = to_cells(found).mapInArrow(merge_labels(), TASK_PARCELS)
+    counted = to_tasks(parts.unionByName(scored)).mapInArrow(count_parts(ranking, files, splits, n_cells), PARCELS)
+    labels = told.where("kind = 'labels'").select("rows").mapInArrow(labels_by_cell(n_cells), PARCELS)
+    return Plan(to_cells(labels.unionByName(counted)), merge_parts(ranking, sources))
 
 
 def labels_schema(id_type: str, ranking: Ranking) -> str:

@@ -1,11 +1,12 @@
 """What a Python worker does with users whose long rows lie in several places: each task has a part of each user's list.
 
+    parts_of       the plan of the tasks: which users they have rows of, with these users' labels
     find_labels    first pass: the scores of the labels that are in this part
     merge_labels   a user's parts together: the score of every label
     count_parts    second pass: above and level of every label, and the first k, among the rows of this part
     merge_parts    a user's parts together: its row of the ranks table
 
-Between the passes travel, per user and part, numbers of labels and top lists, packed (packed.py).
+Between them travel, per user and part, numbers of labels and top lists, packed (packed.py), many to a parcel: to the task that has the part, or to the user's cell.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from eval_engine.judged_labels import SOURCES
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
 from eval_engine.packed import pack, unpack
+from eval_engine.parcels import bundled, held, opened
+from eval_engine.ranking.cells import LABELS, by_cell
 from eval_engine.ranking.long_file import Ids, batches, item_ids, models_of, rows_of
 from eval_engine.ranking.long_worker import ListFacts, list_ranks
 from eval_engine.ranking.part_files import Worker
@@ -27,7 +30,11 @@ from eval_engine.ranking.settings import Files, Ranking, Source
 from eval_engine.ranking.splits import Split
 from eval_engine.worker_process import settle
 
+TASK_PARCELS = "task INT, kind STRING, rows BINARY"
+PARTS, SCORES, COUNTED = "parts", "scores", "counted"  # kinds
 COUNTS = ("n_rows", "candidates", "outside", "nan", "twice", "checksum")  # BIGINT, added up over the parts
+KEYS = ("model", "user_id", "input")
+LABEL_COLUMNS = (*SOURCES, "excluded")
 
 
 class Part(NamedTuple):
@@ -38,98 +45,138 @@ class Part(NamedTuple):
     lists: rank_lists.Lists
 
 
-def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split]) -> Worker:
-    """In: task, model, user_id, input, labels. Out: model, user_id, input, scores (of the labels), COUNTS."""
+def parts_of() -> Worker:
+    """In: kind, task, rows of parcels of labels, each followed by those of its users' parts. Out: TASK_PARCELS of the parts, with the labels."""
 
-    def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(told: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        for part in _parts(plans, files, splits, ranking):
+        labels: pa.RecordBatch | None = None
+        for batch in told:
+            for kind, task, parcel in zip(batch.column("kind").to_pylist(), batch.column("task").to_pylist(), batch.column("rows"), strict=True):
+                rows = opened([parcel])
+                if kind == "labels":
+                    labels = rows
+                    continue
+                assert labels is not None
+                known = labels.take(_found(rows.column("user_id"), labels.column("user_id")))
+                columns = {name: rows.column(name) for name in KEYS} | {name: known.column(name) for name in LABEL_COLUMNS}
+                yield _parcels("task", np.full(rows.num_rows, task, np.int32), PARTS, pa.RecordBatch.from_pydict(columns))
+
+    return run
+
+
+def labels_by_cell(n_cells: int) -> Worker:
+    """In: rows, parcels of labels. Out: PARCELS of them."""
+
+    def run(told: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        for rows in held(opened([parcel]) for batch in told for parcel in batch.column("rows")):
+            yield by_cell(rows, LABELS, n_cells)
+
+    return run
+
+
+def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split], n_cells: int) -> Worker:
+    """In: TASK_PARCELS of one task's parts. Out: PARCELS of KEYS, task, scores (of the labels), COUNTS."""
+
+    def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        task, plan, _ = _task(parcels)
+        for part in _parts(task, plan, files, splits, ranking):
             offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
             found = rank_lists.find(part.lists, offsets, positions, *part.users.excluded, ranking.n_items)
             sums = (np.diff(part.lists.offsets), found.candidates, found.outside, found.nan, found.twice, rank_lists.checksums(part.lists))
-            columns = _keys(part.plan) | {"scores": pack(found.label_scores.astype(np.float64), offsets)}
-            yield pa.RecordBatch.from_pydict(columns | {name: pa.array(values, pa.int64()) for name, values in zip(COUNTS, sums, strict=True)})
+            columns = {name: part.plan.column(name) for name in KEYS}
+            columns |= {"task": pa.array(np.full(len(part.users), task, np.int32)), "scores": pack(found.label_scores.astype(np.float64), offsets)}
+            columns |= {name: pa.array(values, pa.int64()) for name, values in zip(COUNTS, sums, strict=True)}
+            yield by_cell(pa.RecordBatch.from_pydict(columns), SCORES, n_cells)
 
     return run
 
 
 def merge_labels() -> Worker:
-    """In: model, user_id, input, scores (a list of the parts'), COUNTS. Out: the same with one `scores`."""
+    """In: PARCELS of whole cells, as find_labels makes them. Out: TASK_PARCELS of KEYS, scores, COUNTS of each list, for every task that has a part of it."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        for batch in batches:
-            parts = batch.column("scores")
-            part_offsets = _offsets(pc.list_value_length(parts))
-            sizes = pc.binary_length(parts.flatten()).to_numpy(zero_copy_only=False) // 8
-            offsets = np.concatenate([[0], np.cumsum(sizes[part_offsets[:-1]])])
-            scores, twice = rank_lists.merged_scores(part_offsets, offsets, unpack(parts.flatten(), np.float64)[1])
-            columns = _keys(batch) | {"scores": pack(scores, offsets)} | {name: batch.column(name) for name in COUNTS}
-            columns["twice"] = pc.add(columns["twice"], pa.array(twice, pa.int64()))
-            yield pa.RecordBatch.from_pydict(columns)
+        for cell in _cells(parcels):
+            rows, heads = _lists(opened(cell[SCORES]))
+            sizes = pc.binary_length(rows.column("scores")).to_numpy(zero_copy_only=False) // 8
+            offsets = np.concatenate([[0], np.cumsum(sizes[heads[:-1]])])
+            scores, twice = rank_lists.merged_scores(heads, offsets, unpack(rows.column("scores"), np.float64)[1])
+            first = rows.take(pa.array(heads[:-1]))
+            sums = {name: np.add.reduceat(rows.column(name).to_numpy(), heads[:-1]) for name in COUNTS}
+            sums["twice"] = sums["twice"] + twice
+            columns = {name: first.column(name) for name in KEYS} | {"scores": pack(scores, offsets)}
+            merged = pa.RecordBatch.from_pydict(columns | {name: pa.array(values, pa.int64()) for name, values in sums.items()})
+            list_of_part = np.repeat(np.arange(heads.size - 1), np.diff(heads))
+            yield _parcels("task", rows.column("task").to_numpy(), SCORES, merged.take(pa.array(list_of_part)))
 
     return run
 
 
-def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split]) -> Worker:
-    """In: task, model, user_id, input, labels, and what merge_labels made. Out: that, and above, level, top_positions, top_scores of this part."""
+def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split], n_cells: int) -> Worker:
+    """In: TASK_PARCELS of one task's parts and scores. Out: PARCELS of what merge_labels made, and above, level, top_positions, top_scores of this part."""
 
-    def run(plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        for part in _parts(plans, files, splits, ranking):
-            offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
-            lists = rank_lists.find(part.lists, offsets[:1].repeat(offsets.size), positions[:0], *part.users.excluded, ranking.n_items).lists
-            thresholds = unpack(part.plan.column("scores"), np.float64)[1].astype(lists.scores.dtype)
-            above, level = rank_lists.count(lists, offsets, thresholds)
+        task, plan, scores = _task(parcels)
+        for part in _parts(task, plan, files, splits, ranking):
+            assert scores is not None
+            number, model = (part.plan.column(name)[0] for name in ("input", "model"))
+            known = scores.filter(pc.and_(pc.equal(scores.column("input"), number), pc.equal(scores.column("model"), model)))
+            known = known.take(_found(part.plan.column("user_id"), known.column("user_id")))
+            offsets, thresholds = unpack(known.column("scores"), np.float64)
+            nothing = np.zeros(offsets.size, np.int64), np.zeros(0, np.int32)
+            lists = rank_lists.find(part.lists, *nothing, *part.users.excluded, ranking.n_items).lists
+            above, level = rank_lists.count(lists, offsets, thresholds.astype(lists.scores.dtype))
             top_positions, top_scores = rank_lists.first(lists, min(ranking.top, ranking.n_items))
             there = top_positions >= 0
             starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-            yield pa.RecordBatch.from_pydict(
-                _keys(part.plan)
-                | {name: part.plan.column(name) for name in ("scores", *COUNTS)}
-                | {"above": pack(above.astype(np.int32), offsets), "level": pack(level.astype(np.int32), offsets)}
-                | {
-                    "top_positions": pack(top_positions[there].astype(np.int32), starts),
-                    "top_scores": pack(top_scores[there].astype(np.float64), starts),
-                }
-            )
+            columns = {name: known.column(name) for name in (*KEYS, "scores", *COUNTS)}
+            columns |= {"above": pack(above.astype(np.int32), offsets), "level": pack(level.astype(np.int32), offsets)}
+            columns |= {
+                "top_positions": pack(top_positions[there].astype(np.int32), starts),
+                "top_scores": pack(top_scores[there].astype(np.float64), starts),
+            }
+            yield by_cell(pa.RecordBatch.from_pydict(columns), COUNTED, n_cells)
 
     return run
 
 
 def merge_parts(ranking: Ranking, sources: dict[int, Source]) -> Worker:
-    """In: model, user_id, input, labels, scores, COUNTS, and lists of the parts' above, level, top_positions, top_scores. Out: rows of the ranks table."""
+    """In: PARCELS of whole cells: of labels, and as count_parts makes them. Out: rows of the ranks table."""
     whole = rank_lists.whole_checksum(ranking.n_items)
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        for batch in batches:
-            for number in pc.unique(batch.column("input")).to_pylist():
-                rows = batch.filter(pc.equal(batch.column("input"), number))
-                yield _merged(rows, sources[number], ranking, whole)
+        for cell in _cells(parcels):
+            if COUNTED not in cell:  # labels of users whose rows lie together
+                continue
+            labels, counted = opened(cell[LABELS]), opened(cell[COUNTED])
+            for number in pc.unique(counted.column("input")).to_pylist():
+                yield _merged(*_lists(counted.filter(pc.equal(counted.column("input"), number))), labels, sources[number], ranking, whole)
 
     return run
 
 
-def _merged(batch: pa.RecordBatch, source: Source, ranking: Ranking, whole: int) -> pa.RecordBatch:
-    users = users_of_plan(batch)
+def _merged(parts: pa.RecordBatch, heads: Ints, labels: pa.RecordBatch, source: Source, ranking: Ranking, whole: int) -> pa.RecordBatch:
+    """The lists' rows of the ranks table; list n's parts are heads[n] : heads[n + 1]."""
+    first = parts.take(pa.array(heads[:-1]))
+    known = labels.take(_found(first.column("user_id"), labels.column("user_id")))
+    columns = {name: first.column(name) for name in KEYS} | {name: known.column(name) for name in LABEL_COLUMNS}
+    users = users_of_plan(pa.RecordBatch.from_pydict(columns))
     offsets, _, where = side_by_side([users.positions[name] for name in SOURCES])
-    part_offsets = _offsets(pc.list_value_length(batch.column("above")))
-    above, level = (rank_lists.merged_counts(part_offsets, offsets, unpack(batch.column(name).flatten(), np.int32)[1]) for name in ("above", "level"))
-    sizes = pc.binary_length(batch.column("top_positions").flatten()).to_numpy(zero_copy_only=False) // 4
-    rows = np.concatenate([[0], np.cumsum(sizes)])[part_offsets]  # of each user, all its parts' first k
-    candidates = rank_lists.Lists(
-        rows,
-        unpack(batch.column("top_positions").flatten(), np.int32)[1],
-        unpack(batch.column("top_scores").flatten(), np.float64)[1].astype(source.dtype),
-    )
-    top = rank_lists.first(candidates, min(ranking.top, ranking.n_items))
-    sums = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COUNTS}
+    above, level = (rank_lists.merged_counts(heads, offsets, unpack(parts.column(name), np.int32)[1]) for name in ("above", "level"))
+    rows, positions = unpack(parts.column("top_positions"), np.int32)
+    scores = unpack(parts.column("top_scores"), np.float64)[1].astype(source.dtype)
+    top = rank_lists.first(rank_lists.Lists(rows[heads], positions, scores), min(ranking.top, ranking.n_items))  # of all its parts' first k
+    sums = {name: first.column(name).to_numpy() for name in COUNTS}
     # Rows as many as items, but not each item once: some item is there twice, in different parts.
     again = (sums["n_rows"] == ranking.n_items) & (sums["outside"] == 0) & (sums["checksum"] != whole)
     twice = np.maximum.reduce([sums["twice"], again.astype(np.int64), _copies(top[0])])  # three ways to see the same: at least so many
     facts = ListFacts(
-        unpack(batch.column("scores"), np.float64)[1], above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
+        unpack(first.column("scores"), np.float64)[1], above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
     )
     return list_ranks(users, facts, where, source, ranking)
 
@@ -140,13 +187,55 @@ def _copies(top_positions: Ints) -> Ints:
     return ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum(axis=1)
 
 
-def _parts(plans: Iterator[pa.RecordBatch], files: Files, splits: Sequence[Split], ranking: Ranking) -> Iterator[Part]:
-    """The rows of the plan's users in the splits of the plan's task; one part per score table and model."""
-    batches_ = [batch for batch in plans if batch.num_rows]
-    if not batches_:
+def _task(parcels: Iterator[pa.RecordBatch]) -> tuple[int, pa.RecordBatch | None, pa.RecordBatch | None]:
+    """The task, its parts, and the scores that came for them."""
+    task, found = -1, dict[str, list[Any]]()
+    for batch in parcels:
+        for task, kind, rows in zip(batch.column("task").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):  # noqa: B007
+            found.setdefault(kind, []).append(rows)
+    plan, scores = (opened(found[kind]) if kind in found else None for kind in (PARTS, SCORES))
+    return task, plan, scores
+
+
+def _cells(parcels: Iterator[pa.RecordBatch]) -> Iterator[dict[str, list[Any]]]:
+    """The parcels of each cell, by kind."""
+    now, found = None, dict[str, list[Any]]()
+    for batch in parcels:
+        for cell, kind, rows in zip(batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):
+            if cell != now and found:
+                yield found
+                found = {}
+            now = cell
+            found.setdefault(kind, []).append(rows)
+    if found:
+        yield found
+
+
+def _lists(parts: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints]:
+    """Parts list by list, and where each list begins, with the end."""
+    keys = [parts.column(name).dictionary_encode().indices.to_numpy() for name in KEYS]
+    order = np.lexsort(keys)
+    new = np.logical_or.reduce([np.diff(key[order], prepend=-1) != 0 for key in keys])
+    return parts.take(pa.array(order)), np.append(np.flatnonzero(new), order.size)
+
+
+def _found(users: pa.Array, among: pa.Array) -> pa.Array:
+    """Where each user is among others; all of them are."""
+    found = pc.index_in(users, among)
+    assert not found.null_count
+    return found
+
+
+def _parcels(key: str, number: Ints, kind: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    (numbers,), parcels = bundled(rows, number)
+    return pa.RecordBatch.from_pydict({key: pa.array(numbers, pa.int32()), "kind": pa.repeat(kind, len(parcels)), "rows": parcels})
+
+
+def _parts(task: int, plan: pa.RecordBatch | None, files: Files, splits: Sequence[Split], ranking: Ranking) -> Iterator[Part]:
+    """The rows of the plan's users in the splits of the task; one part per score table and model."""
+    if plan is None:
         return
-    plan = pa.Table.from_batches(batches_).combine_chunks().to_batches()[0]
-    mine = [split for split in splits if split.task == plan.column("task")[0].as_py()]
+    mine = [split for split in splits if split.task == task]
     for number in pc.unique(plan.column("input")).to_pylist():
         of_table = plan.filter(pc.equal(plan.column("input"), number))
         for model in pc.unique(of_table.column("model")).to_pylist():
@@ -169,11 +258,3 @@ def _rows(user_ids: pa.Array, model: str, files: Files, splits: Sequence[Split],
                     found.append((ids.positions(rows.column(source.user)), *rows_of(rows, source, items)))
     user, positions, scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return rank_lists.grouped(user, len(user_ids), positions, scores)
-
-
-def _keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    return {name: batch.column(name) for name in ("model", "user_id", "input")}
-
-
-def _offsets(lengths: pa.Array) -> Ints:
-    return np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int64)
