@@ -64,7 +64,7 @@ bench-truth: $(READY)  ## every model on worlds whose truth is known: which are 
 bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, against one groupBy of Spark (10 minutes, 8 GB of disk)
 	@$(BIN)/python -m benchmarks.evaluate
 
-bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 500 draws of a world whose truth is known (10 minutes)
+bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (10 minutes)
 	@$(BIN)/python -m benchmarks.calibration
 
 clean:  ## remove the virtual environment and what the demo wrote

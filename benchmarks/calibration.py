@@ -1,6 +1,6 @@
 """Are the estimates right, and are their intervals honest? Random exposures drawn again and again in a world whose truth is known.
 
-    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10,20,80)
+    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10)
 
 Each draw takes --users users at random from a population of 60,000, exposes e of 200 items to each at random, and estimates everything with its nominal 95 % interval. A line per
 estimator and e: `truth` is what people mean by the metric, over the whole population; `target` is what the estimator says it estimates (for macro [ure] the mean weighted by the
@@ -206,7 +206,7 @@ def many_lines(e: int, n_users: int, draws: list[tuple[float, float, float, floa
 def main() -> None:
     """Print a line per estimator and number of exposures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--draws", type=int, default=500)
+    options.add_argument("--draws", type=int, default=2000)
     options.add_argument("--exposures", default="5,10,20,80")
     options.add_argument("--users", type=int, default=4000)
     options.add_argument("--many-users", type=int, default=100_000)
