@@ -60,8 +60,9 @@ def write_parts(batches: Iterable[pa.RecordBatch], target: Target) -> list[Part]
     system.create_dir(folder, recursive=True)
     files: dict[str, _PartFile] = {}
     for batch in batches:
-        for model in pc.unique(batch.column("model")).to_pylist():
-            rows = batch.filter(pc.equal(batch.column("model"), model)) if pc.count_distinct(batch.column("model")).as_py() > 1 else batch
+        models = pc.unique(batch.column("model")).to_pylist()
+        for model in models:
+            rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
             if model not in files:
                 files[model] = _PartFile(
                     system, folder, f"part-{target.attempt}-{uuid4()}.parquet", rows.schema.remove(rows.schema.get_field_index("model"))

@@ -99,9 +99,9 @@ def _labels(users: Users, source: str, placed: Placed, items: pa.Array, bad: Boo
     fields = {
         "items": items.take(pa.array(positions.values)),
         "values": pa.array(users.values[source]),
-        "scores": pa.array(placed.scores.astype(np.float32, copy=False), mask=np.isnan(placed.scores)),
-        "above": pa.array(placed.above.astype(np.int32, copy=False), mask=placed.above < 0),
-        "tied": pa.array(placed.tied.astype(np.int32, copy=False), mask=placed.tied < 0),
+        "scores": _known(placed.scores.astype(np.float32, copy=False), np.isnan(placed.scores)),
+        "above": _known(placed.above.astype(np.int32, copy=False), placed.above < 0),
+        "tied": _known(placed.tied.astype(np.int32, copy=False), placed.tied < 0),
         "probabilities": None if probabilities is None else pa.array(probabilities),
     }
     return _struct(positions.offsets, fields, bad, ("scores", "above", "tied"))
@@ -109,12 +109,20 @@ def _labels(users: Users, source: str, placed: Placed, items: pa.Array, bad: Boo
 
 def _top(found: Found, items: pa.Array, bad: Bools) -> pa.StructArray:
     """The first candidates of each user, by item."""
+    n, k = found.top_positions.shape
     there = found.top_positions >= 0
-    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    whole = bool(there.all())
-    positions = (found.top_positions.ravel() if whole else found.top_positions[there]).astype(np.int32, copy=False)
-    scores = (found.top_scores.ravel() if whole else found.top_scores[there]).astype(np.float32, copy=False)
-    return _struct(offsets, {"items": items.take(pa.array(positions)), "scores": pa.array(scores)}, bad)
+    if there.all():
+        offsets, positions, scores = np.arange(n + 1) * k, found.top_positions.ravel(), found.top_scores.ravel()
+    else:
+        offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        positions, scores = found.top_positions[there], found.top_scores[there]
+    fields = {"items": items.take(pa.array(positions.astype(np.int32, copy=False))), "scores": pa.array(scores.astype(np.float32, copy=False))}
+    return _struct(offsets, fields, bad)
+
+
+def _known(values: npt.NDArray[Any], unknown: Bools) -> pa.Array:
+    """The values, NULL where unknown; without a copy where all are known."""
+    return pa.array(values, mask=unknown if unknown.any() else None)
 
 
 def _struct(offsets: Ints, fields: dict[str, pa.Array | None], bad: Bools, unknown: tuple[str, ...] = ()) -> pa.StructArray:
