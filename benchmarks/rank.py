@@ -37,7 +37,7 @@ from benchmarks.dense_files import ITEMS, TOP, WAYS, bare_files, kernel_rows, la
 from benchmarks.engine import DENSE, LONG, Engine
 from benchmarks.fused import fused_case
 from benchmarks.long_files import item_ids, write_labels, write_sorted, write_spread
-from benchmarks.measure import best, say
+from benchmarks.measure import best, best_of, say
 from benchmarks.peers import duckdb_top, lists_checksum, polars_top
 from benchmarks.window import timed_window
 from eval_engine.session import spark_session
@@ -64,13 +64,13 @@ def dense_engine(scale: float) -> None:
         with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(PROCESSES) as pool:
             folder = Path(name)
             files = write_vectors(folder / "scores", n_users)
-            bare = {way: partial(bare_files, pool, files, way) for way in WAYS}
+            bare: dict[str, Callable[[], object]] = {way: partial(bare_files, pool, files, way) for way in WAYS}
             answer = bare["kernel"]()
             assert answer == bare["numpy"](), "numpy and kernel disagree"
             engine = Engine(spark, folder, folder / "scores", DENSE, np.arange(ITEMS), label_positions(0, n_users))
             engine.warm_up()
             assert engine.total() == answer, "engine and bare processes disagree"
-            times[size] = {"engine": best(engine.run)} | {way: best(work) for way, work in bare.items()}
+            times[size] = best_of({"engine": engine.run} | bare)
             shutil.rmtree(folder / "scores")
     scores = {size: n_users * ITEMS / 1e6 for size, n_users in sizes.items()}
     slope = {side: (scores["4n"] - scores["n"]) / (times["4n"][side] - times["n"][side]) for side in times["n"]}
@@ -96,7 +96,7 @@ def long_engine(scale: float) -> None:
             assert checksum == lists_checksum(duckdb_top(files, TOP + 1, PROCESSES)), "engine and DuckDB disagree"
             polars = polars_top(files, TOP + 1, PROCESSES)
             assert checksum == polars.checksum, "engine and Polars disagree"
-            times[size] = {"engine": best(engine.run), "duckdb": best(lambda: duckdb_top(files, TOP + 1, PROCESSES)), "polars": polars.seconds}  # noqa: B023
+            times[size] = best_of({"engine": engine.run, "duckdb": partial(duckdb_top, files, TOP + 1, PROCESSES)}) | {"polars": polars.seconds}
             if size == "4n":
                 window = timed_window(str(folder / "sorted"), labels, TOP + 1)
                 assert engine.total() + n * positions.shape[1] == window.answer, "engine and window disagree"

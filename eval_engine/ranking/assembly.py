@@ -162,14 +162,15 @@ def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) ->
     if (nobody := user < 0).any():
         user[nobody] = len(users)
         users = pa.concat_arrays([users, pa.nulls(1, users.type)])
-    order = np.argsort(user, kind="stable")
+    if not (user[1:] >= user[:-1]).all():  # users are numbered as they come: in order, if each user's pairs came together
+        order = np.argsort(user, kind="stable")
+        pairs = pairs.take(pa.array(order))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))]).astype(np.int64)
     item = pairs.column("item_id")
     positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
-    at = pa.array(order)
-    probability = pairs.column(PROBABILITY).take(at) if PROBABILITY in pairs.schema.names else None
-    source, value = pairs.column("source").to_numpy()[order], pairs.column("value").take(at)
-    return users, Gathered(offsets, source, positions[order].astype(np.int32), item.take(at), value, probability)
+    probability = pairs.column(PROBABILITY) if PROBABILITY in pairs.schema.names else None
+    source = pairs.column("source").to_numpy()
+    return users, Gathered(offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability)
 
 
 def _logged(labels: pa.RecordBatch, gathered: Gathered, assembly: Assembly) -> Logged:

@@ -15,6 +15,8 @@ from eval_engine.ranking.dense_file import Block, read_blocks
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, catalogue_ids, ranks_batch, users_of_plan
 from eval_engine.ranking.settings import Files, Ranking
 
+NO_LABELS = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))
+
 
 def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
     """Rows of the ranks table of a plan's users, in the order in which their vectors lie in the file."""
@@ -37,11 +39,13 @@ def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.A
     first, *others = SOURCES
     out = users.excluded
     ranked = rank_rows(scores, *users.positions[first], *out, min(top, scores.shape[1]))
-    above_tied = {first: (ranked.above, ranked.tied)} | {source: count(scores, *users.positions[source], *out) for source in others}
+    places = {first: Placed(ranked.label_scores, ranked.above, ranked.tied)}
+    for source in others:
+        at = users.positions[source]
+        places[source] = Placed(scores[users_of(at.offsets), at.values], *count(scores, *at, *out)) if at.values.size else NO_LABELS
     problems = dict(problems)
     for row in np.flatnonzero(ranked.has_nan):
         problems.setdefault(int(row), f"its score of item_id={items[int(np.isnan(scores[row]).argmax())].as_py()} is NaN")
-    places = {source: Placed(scores[users_of(at.offsets), at.values], *above_tied[source]) for source, at in users.positions.items()}
     return Found(places, ranked.top_positions, ranked.top_scores, scores.shape[1] - np.diff(out.offsets), problems)
 
 

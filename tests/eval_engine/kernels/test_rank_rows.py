@@ -49,6 +49,7 @@ def test_matches_brute_force(data):
             here = slice(start, start + n_labels[u])
             got = ranked.above[here].tolist(), ranked.tied[here].tolist(), ranked.top_positions[u].tolist()
             assert got == brute_force(scores[u].tolist(), labels[u], set(excluded[u]), k)
+            assert ranked.label_scores[here].tolist() == [scores[u].tolist()[position] for position in labels[u]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -63,7 +64,8 @@ def test_same_as_one_after_the_other(dtype):
     ranked = rank_rows(scores, *labels, *excluded, k)
     above, tied = compare_count(scores, *labels, *excluded)
     positions, found = top_lists(scores, k, *excluded)
-    for mine, want in zip(ranked, (above, tied, positions, found, np.zeros(n, bool)), strict=True):
+    label_scores = np.concatenate([row[o[:size]] for row, o, size in zip(scores, order, n_labels, strict=True)])
+    for mine, want in zip(ranked, (above, tied, positions, found, np.zeros(n, bool), label_scores), strict=True):
         np.testing.assert_array_equal(mine, want)
 
 
