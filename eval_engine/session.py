@@ -30,6 +30,8 @@ EVERYWHERE = {
 EMBEDDED = {
     "spark.databricks.delta.snapshotPartitions": "2",  # default 50: three times slower on small machines
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP a task waits 70 ms for delayed acknowledgements between Java and Python
+    "spark.shuffle.compress": "false",  # what moves most, parcels, is compressed already, and nothing leaves the machine
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.ui.enabled": "false",  # nobody looks, and the port may be taken
     "spark.driver.host": "127.0.0.1",  # a laptop's host name may not resolve
     "spark.driver.bindAddress": "127.0.0.1",
