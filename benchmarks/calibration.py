@@ -1,6 +1,6 @@
 """Are the estimates right, and are their intervals honest? Random exposures drawn again and again in a world whose truth is known.
 
-    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10)
+    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10 for a quick look)
 
 Each draw takes --users users at random from a population of 60,000, exposes e of 200 items to each at random, and estimates everything with its nominal 95 % interval. A line per
 estimator and e: `truth` is what people mean by the metric, over the whole population; `target` is what the estimator says it estimates (for macro [ure] the mean weighted by the

@@ -18,7 +18,7 @@ from eval_engine.ranking.settings import Files
 from eval_engine.stored_file import open_file
 
 TASK_BYTES = 1280 * 2**20
-READ_BYTES = 4 * 2**30  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 70 ms beside its work
+READ_BYTES = 4 * 2**30  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
 ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
 STORED_ROW_BYTES = 8
 
