@@ -47,7 +47,12 @@ def recall_at_10(spark: SparkSession, folder: Path) -> float:
     with planned_once(spark), batches_by_bytes(spark):
         found = ranking.assembled(spark, asked, Ranking(ITEMS, TOP + 1, (catalogue,), "error"))
         plan = statistics_of(ranking.plans(found), question)
-        rows = plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS).where("estimator = 'full_macro'").select("a", "b").collect()
+        rows = (
+            plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS)
+            .where("estimator = 'full_macro'")
+            .select("a", "b")
+            .collect()
+        )
         found.rows.unpersist()
     return float(sum(row["a"] for row in rows) / sum(row["b"] for row in rows))
 
@@ -58,7 +63,10 @@ def main(scale: float) -> None:
         folder = Path(name)
         write_sorted(folder / "scores", n_users, ITEMS, 8)
         positions = label_positions(0, n_users, ITEMS)
-        pq.write_table(pa.table({"item_id": item_ids(np.arange(ITEMS)), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue.parquet")
+        pq.write_table(
+            pa.table({"item_id": item_ids(np.arange(ITEMS)), "position": np.arange(ITEMS, dtype=np.int32)}),
+            folder / "catalogue.parquet",
+        )
         labels = write_labels(folder / "labels.parquet", positions)
         pairs = pq.read_table(labels)
         pq.write_table(pairs.append_column("value", pa.array(np.ones(pairs.num_rows))), folder / "truth.parquet")
@@ -84,7 +92,10 @@ def main(scale: float) -> None:
         n_jobs = _jobs(spark) - jobs_before
         seconds = best(lambda: recall_at_10(spark, folder))
         rows = n_users * ITEMS / 1e6
-        more = {"seconds": {"ours": round(seconds, 2), "theirs": round(theirs["seconds"], 2)}, "jobs": {"ours": n_jobs, "theirs": theirs["jobs"]}}
+        more = {
+            "seconds": {"ours": round(seconds, 2), "theirs": round(theirs["seconds"], 2)},
+            "jobs": {"ours": n_jobs, "theirs": theirs["jobs"]},
+        }
         say("replay", rows / seconds, rows / theirs["seconds"], "M rows/s", recall=round(ours, 6), **more)
 
 

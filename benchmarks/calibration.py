@@ -60,7 +60,9 @@ CASES = (
     Case(ure.URE_AUC, 0, full_exposure.FULL_AUC_SELECTED, full_exposure.FULL_AUC_SELECTED),
     Case(ure.URE_MAP, K, full_exposure.FULL_MAP, None),
     Case(ure.URE_HIT_RATE, 1, full_exposure.FULL_HIT_RATE, full_exposure.FULL_HIT_RATE),
-    Case(traditional.TRADITIONAL, 2, full_exposure.FULL_MACRO, None),  # of 5 exposures, recall@5 would be 1 whatever the model
+    Case(
+        traditional.TRADITIONAL, 2, full_exposure.FULL_MACRO, None
+    ),  # of 5 exposures, recall@5 would be 1 whatever the model
 )
 
 
@@ -84,7 +86,12 @@ def complete(users: npt.NDArray[Any]) -> Labelled:
     offsets = np.arange(n + 1, dtype=np.int64) * ITEMS
     value = liked[users].astype(np.float64).ravel()
     facts = RankFacts(
-        offsets, value, -place[users].ravel().astype(np.float64), place[users].ravel(), np.zeros(n * ITEMS, np.int32), np.full(n, ITEMS, np.int32)
+        offsets,
+        value,
+        -place[users].ravel().astype(np.float64),
+        place[users].ravel(),
+        np.zeros(n * ITEMS, np.int32),
+        np.full(n, ITEMS, np.int32),
     )
     return Labelled(facts, all_labelled=True)
 
@@ -96,7 +103,16 @@ def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> Labelled
     above = np.take_along_axis(place[users], shown, axis=1).ravel()
     value = np.take_along_axis(liked[users], shown, axis=1).ravel().astype(np.float64)
     offsets = np.arange(users.size + 1, dtype=np.int64) * e
-    return Labelled(RankFacts(offsets, value, -above.astype(np.float64), above, np.zeros(above.size, np.int32), np.full(users.size, ITEMS, np.int32)))
+    return Labelled(
+        RankFacts(
+            offsets,
+            value,
+            -above.astype(np.float64),
+            above,
+            np.zeros(above.size, np.int32),
+            np.full(users.size, ITEMS, np.int32),
+        )
+    )
 
 
 def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
@@ -104,9 +120,13 @@ def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
     kinds, which = np.unique(lump_of(n_positive), return_inverse=True)
     row = np.arange(recall.size) % UNITS * kinds.size + which
     seen = np.where(n_positive > 0, recall, 0.0)
-    users, sums, squares = (np.bincount(row, w, minlength=UNITS * kinds.size).reshape(UNITS, -1) for w in (None, seen, seen**2))
+    users, sums, squares = (
+        np.bincount(row, w, minlength=UNITS * kinds.size).reshape(UNITS, -1) for w in (None, seen, seen**2)
+    )
     n = kinds.size
-    return Strata(np.full(n, e), np.full(n, ITEMS), kinds, *(x.astype(np.float64) for x in (users, sums[None], squares[None])))
+    return Strata(
+        np.full(n, e), np.full(n, ITEMS), kinds, *(x.astype(np.float64) for x in (users, sums[None], squares[None]))
+    )
 
 
 def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> tuple[float, float, float]:
@@ -218,14 +238,22 @@ def main() -> None:
         bar = progress.add_task("Drawing", total=len(exposures) * asked.draws + 2 * asked.many_draws)
         for e in exposures:
             draws = []
-            for found in pool.map(one_draw, [e] * asked.draws, [asked.users] * asked.draws, range(asked.draws), chunksize=5):
+            for found in pool.map(
+                one_draw, [e] * asked.draws, [asked.users] * asked.draws, range(asked.draws), chunksize=5
+            ):
                 draws.append(found)
                 progress.advance(bar)
             for line in lines(e, draws):
                 print(json.dumps(line), flush=True)
         for e in (5, 10):
             many = []
-            for one in pool.map(many_users, [e] * asked.many_draws, [asked.many_users] * asked.many_draws, range(asked.many_draws), chunksize=2):
+            for one in pool.map(
+                many_users,
+                [e] * asked.many_draws,
+                [asked.many_users] * asked.many_draws,
+                range(asked.many_draws),
+                chunksize=2,
+            ):
                 many.append(one)
                 progress.advance(bar)
             print(json.dumps(many_lines(e, asked.many_users, many)), flush=True)

@@ -79,10 +79,15 @@ def write_vectors(folder: Path, n_users: int, n_items: int = ITEMS) -> list[tupl
     for first in range(0, n_users, 4 * group):
         path = folder / f"part-{first:09d}.parquet"
         schema = pa.schema([("user_id", pa.int64()), ("scores", pa.binary())])
-        with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none", write_statistics=["user_id"]) as writer:
+        with pq.ParquetWriter(
+            path, schema, use_dictionary=False, compression="none", write_statistics=["user_id"]
+        ) as writer:
             for start in range(first, min(first + 4 * group, n_users), group):
                 users = np.arange(start, min(start + group, n_users))
                 block = np.roll(noise[: len(users)], start % n_items, axis=1)
-                writer.write_batch(pa.record_batch([pa.array(users), binary_column(block)], names=["user_id", "scores"]), row_group_size=len(users))
+                writer.write_batch(
+                    pa.record_batch([pa.array(users), binary_column(block)], names=["user_id", "scores"]),
+                    row_group_size=len(users),
+                )
         files.append((str(path), first))
     return files

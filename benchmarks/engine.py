@@ -26,22 +26,37 @@ class Engine:
     """One score table and its labels."""
 
     def __init__(
-        self, spark: SparkSession, folder: Path, scores: Path, source: Source, item_id: npt.NDArray[Any], positions: npt.NDArray[Any]
+        self,
+        spark: SparkSession,
+        folder: Path,
+        scores: Path,
+        source: Source,
+        item_id: npt.NDArray[Any],
+        positions: npt.NDArray[Any],
     ) -> None:
         self.spark, self.lake, self.scores, self.source = spark, Lake(spark, str(folder / "lake")), str(scores), source
         folder.mkdir(parents=True, exist_ok=True)
         catalogue, exposures = str(folder / "catalogue.parquet"), str(folder / "exposures.parquet")
         pq.write_table(pa.table({"item_id": item_id, "position": np.arange(len(item_id), dtype=np.int32)}), catalogue)
         users = np.repeat(np.arange(len(positions)), positions.shape[1])
-        pq.write_table(pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures)
+        pq.write_table(
+            pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures
+        )
         self.exposures = exposures
         self.settings = Ranking(len(item_id), 101, (catalogue,), "error")
 
     def run(self) -> None:
         """Labels and scores from their files to ranks and top lists in Delta."""
-        pairs = ranking.Pairs(None, (self.exposures,), {name: name for name in ("user_id", "item_id", "value")}, stored_bytes((self.exposures,)))
+        pairs = ranking.Pairs(
+            None,
+            (self.exposures,),
+            {name: name for name in ("user_id", "item_id", "value")},
+            stored_bytes((self.exposures,)),
+        )
         files = flat_files(self.scores) or ()
-        asked = ranking.Asked((ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT")
+        asked = ranking.Asked(
+            (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT"
+        )
         with planned_once(self.spark), batches_by_bytes(self.spark):
             found = ranking.assembled(self.spark, asked, self.settings)
             try:
@@ -56,7 +71,11 @@ class Engine:
 
     def total(self) -> int:
         """The sum of `above` over all labels."""
-        found = self.lake.read(RANKS, "bench").selectExpr("sum(aggregate(random.above, 0L, (s, a) -> s + a)) AS total").first()
+        found = (
+            self.lake.read(RANKS, "bench")
+            .selectExpr("sum(aggregate(random.above, 0L, (s, a) -> s + a)) AS total")
+            .first()
+        )
         return int(found["total"]) if found else -1
 
     def top(self) -> pa.Table:

@@ -34,7 +34,10 @@ RUN = {"run_id": "bench"}
 def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
     """Users with labels at even ranks, positives pulled up; a tenth of the labels tied."""
     rng = np.random.default_rng((model, first))
-    items = np.sort(np.random.default_rng(first).integers(0, ITEMS // LABELS, (n, LABELS)) + np.arange(LABELS) * (ITEMS // LABELS), axis=1)
+    items = np.sort(
+        np.random.default_rng(first).integers(0, ITEMS // LABELS, (n, LABELS)) + np.arange(LABELS) * (ITEMS // LABELS),
+        axis=1,
+    )
     value = np.where(np.random.default_rng((first, 1)).random((n, LABELS)) < SHARE_POSITIVE, 5.0, 1.0)
     above = (ITEMS * rng.random((n, LABELS)) ** np.where(value > 3, 2.0 + model / 2, 1.0)).astype(np.int32)
     tied = np.where(rng.random((n, LABELS)) < 0.1, 3, 0).astype(np.int32)
@@ -44,7 +47,13 @@ def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
     def lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(offsets, pa.array(x.ravel(), kind))
 
-    columns = [lists(items, pa.int64()), lists(value, pa.float64()), lists(-above, pa.float32()), lists(above, pa.int32()), lists(tied, pa.int32())]
+    columns = [
+        lists(items, pa.int64()),
+        lists(value, pa.float64()),
+        lists(-above, pa.float32()),
+        lists(above, pa.int32()),
+        lists(tied, pa.int32()),
+    ]
     labels = pa.StructArray.from_arrays(
         [*columns, pa.nulls(n, pa.list_(pa.float64()))], ["items", "values", "scores", "above", "tied", "probabilities"]
     )
@@ -66,7 +75,11 @@ def write_ranks(lake: Lake, n_users: int) -> None:
                 "top": pa.nulls(n, pa.struct(list(schema))),
                 "problem": pa.nulls(n, pa.string()),
             }
-            files.append(write_file(f"{lake.root}/{RANKS.name}", pa.table(columns), RUN | {"model": f"m{model}", "inputs": "bench"}))
+            files.append(
+                write_file(
+                    f"{lake.root}/{RANKS.name}", pa.table(columns), RUN | {"model": f"m{model}", "inputs": "bench"}
+                )
+            )
     lake.commit(RANKS, files, RUN)
 
 
@@ -83,7 +96,14 @@ def write_flat(folder: Path, n_users: int) -> None:
             }
             user = pa.array(np.repeat(columns["user_id"].to_numpy(), LABELS))
             candidates = pa.array(np.full(len(user), ITEMS, np.int32))
-            table = pa.table({"model": pa.array([f"m{model}"] * len(user)).dictionary_encode(), "user_id": user, **flat, "candidates": candidates})
+            table = pa.table(
+                {
+                    "model": pa.array([f"m{model}"] * len(user)).dictionary_encode(),
+                    "user_id": user,
+                    **flat,
+                    "candidates": candidates,
+                }
+            )
             pq.write_table(table, folder / f"{model}-{first}.parquet", row_group_size=1 << 20)
 
 
@@ -135,7 +155,11 @@ def main(scale: float) -> None:
             grouped = flat.groupBy(*keys).count()
             grouped.write.format("noop").mode("overwrite").save()
             theirs = best(lambda grouped=grouped: grouped.write.format("noop").mode("overwrite").save())  # type: ignore[misc]
-            more = {"seconds": {"ours": round(min(seconds), 2), "theirs": round(theirs, 2)}, "times": round(min(seconds) / theirs, 2), "jobs": n_jobs}
+            more = {
+                "seconds": {"ours": round(min(seconds), 2), "theirs": round(theirs, 2)},
+                "times": round(min(seconds) / theirs, 2),
+                "jobs": n_jobs,
+            }
             say(case, facts / min(seconds), facts / theirs, "M facts/s", **more)
 
 

@@ -50,7 +50,9 @@ def fused_case(scale: float = 1.0) -> Fused:
     users, items = torch.randn(n_users, DIMS, generator=generator), torch.randn(ITEMS, DIMS, generator=generator)
     with tempfile.TemporaryDirectory() as folder:
         run = _run(Path(folder), n_users)
-        labels = read_label_lists(run.inputs, pa.array(np.arange(n_users)), pa.array(np.arange(ITEMS)), run.frame, run.on_bad_rows)
+        labels = read_label_lists(
+            run.inputs, pa.array(np.arange(n_users)), pa.array(np.arange(ITEMS)), run.frame, run.on_bad_rows
+        )
         make_ranks_table(run.table, pa.int64())
         scorer = VectorScorer(users, items)
         before = torch.get_num_threads()
@@ -95,7 +97,10 @@ def _run(folder: Path, n_users: int) -> Run:
     """A run whose exposures are 10 different items of each user."""
     users = np.repeat(np.arange(n_users), LABELS)
     shown = (np.arange(n_users)[:, None] * 7919 + np.arange(LABELS) * 997) % ITEMS
-    pq.write_table(pa.table({"user_id": users, "item_id": shown.ravel(), "value": np.ones(users.size)}), folder / "exposures.parquet")
+    pq.write_table(
+        pa.table({"user_id": users, "item_id": shown.ravel(), "value": np.ones(users.size)}),
+        folder / "exposures.parquet",
+    )
     inputs = Inputs(catalogue=Input(path="catalogue"), exposures=Input(path=str(folder / "exposures.parquet")))
     return Run(str(folder / "lake" / "ranks"), "bench", inputs, "all_items", TOP, "error")
 
@@ -104,5 +109,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Speed of fused ranking.")
     parser.add_argument("--scale", type=float, default=1.0, help="1: 20,000 users")
     found = fused_case(parser.parse_args().scale)
-    line = {"case": "fused-vs-torch", "ours": round(found.ours, 3), "theirs": round(found.theirs, 3), "ratio": round(found.ours / found.theirs, 3)}
+    line = {
+        "case": "fused-vs-torch",
+        "ours": round(found.ours, 3),
+        "theirs": round(found.theirs, 3),
+        "ratio": round(found.ours / found.theirs, 3),
+    }
     print(json.dumps(line | {"unit": "M scores/s", "largest_file": found.largest_file, "ranks": found.ranks}))

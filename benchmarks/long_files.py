@@ -63,7 +63,9 @@ def _write(folder: Path, number: int, rows: Ints, n_items: int) -> str:
     """One file of some rows; row r is user r div n_items, position r mod n_items."""
     folder.mkdir(parents=True, exist_ok=True)
     path = str(folder / f"part-{number:05d}.snappy.parquet")
-    with pq.ParquetWriter(path, pa.schema([("user_id", pa.int64()), ("item_id", pa.int64()), ("score", pa.float32())])) as writer:
+    with pq.ParquetWriter(
+        path, pa.schema([("user_id", pa.int64()), ("item_id", pa.int64()), ("score", pa.float32())])
+    ) as writer:
         for first in range(0, len(rows), ROW_GROUP):
             user, position = np.divmod(rows[first : first + ROW_GROUP].astype(np.int64), n_items)
             columns = {"user_id": user, "item_id": item_ids(position), "score": scores(user, position, n_items)}

@@ -25,5 +25,11 @@ def best_of(sides: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 def say(case: str, ours: float, theirs: float, unit: str, **more: object) -> None:
     """One JSON line; ours and theirs are rates, so more is better."""
-    line = {"case": case, "ours": round(ours, 3), "theirs": round(theirs, 3), "ratio": round(ours / theirs, 3), "unit": unit}
+    line = {
+        "case": case,
+        "ours": round(ours, 3),
+        "theirs": round(theirs, 3),
+        "ratio": round(ours / theirs, 3),
+        "unit": unit,
+    }
     print(json.dumps(line | more), flush=True)

@@ -62,12 +62,15 @@ def score_vs_bare(scale: float, folder: Path) -> None:
         with torch.inference_mode():
             for number, start in enumerate(range(0, n_users, layout.shard)):
                 path = folder / "bare" / f"{number}.parquet"
-                with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none", write_statistics=["user_id"]) as writer:
+                with pq.ParquetWriter(
+                    path, schema, use_dictionary=False, compression="none", write_statistics=["user_id"]
+                ) as writer:
                     for first in range(start, min(start + layout.shard, n_users), layout.group):
                         last = min(first + layout.group, start + layout.shard, n_users)
                         block = (users[first:last] @ items.T).numpy()
                         writer.write_batch(
-                            pa.record_batch([ids.slice(first, last - first), binary_column(block)], schema=schema), row_group_size=last - first
+                            pa.record_batch([ids.slice(first, last - first), binary_column(block)], schema=schema),
+                            row_group_size=last - first,
                         )
 
     torch.set_num_threads(max(THREADS))
@@ -121,7 +124,9 @@ def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
     n_steps = -(-len(logged.users) // BATCH)
     torch.set_num_threads(threads)
     times: dict[int, list[float]] = {}
-    kept = logged.where(np.arange(len(logged.users)) % n_steps < steps) if steps < n_steps else logged  # a shorter epoch over the whole graph
+    kept = (
+        logged.where(np.arange(len(logged.users)) % n_steps < steps) if steps < n_steps else logged
+    )  # a shorter epoch over the whole graph
 
     def report(step: Step) -> None:
         times.setdefault(step.epoch, []).append(time.perf_counter())
@@ -138,13 +143,23 @@ def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
 
 def their_epoch(model: str, folder: Path, threads: int, steps: int) -> float:
     """Seconds of RecBole's best epoch, or of its first batches, scaled up."""
-    options = {"model": model, "data": folder.resolve(), "threads": threads, "batch": BATCH, "dims": DIMS, "epochs": REPEATS + 1, "steps": steps}
+    options = {
+        "model": model,
+        "data": folder.resolve(),
+        "threads": threads,
+        "batch": BATCH,
+        "dims": DIMS,
+        "epochs": REPEATS + 1,
+        "steps": steps,
+    }
     command = [
         str(RECBOLE),
         str(ROOT / "benchmarks" / "recbole_epoch.py"),
         *(str(word) for name, value in options.items() for word in (f"--{name}", value)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)  # it writes logs where it runs
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder
+    )  # it writes logs where it runs
     if done.returncode:
         sys.exit(f"RecBole failed: {done.stderr[-1500:]}")
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -161,7 +176,11 @@ def against_recbole(case: str, ours: str, theirs: str, n: int, steps: int, folde
     logged = Logged(users, items, np.ones(n, bool), np.ones(n), USERS, ITEMS)
     mine = {threads: our_epoch(ours, logged, threads, steps) for threads in THREADS}
     other = {threads: their_epoch(theirs, folder, threads, steps) for threads in THREADS}
-    details = {f"{side} {threads} thread": round(s, 1) for side, found in (("ours", mine), ("theirs", other)) for threads, s in found.items()}
+    details = {
+        f"{side} {threads} thread": round(s, 1)
+        for side, found in (("ours", mine), ("theirs", other))
+        for threads, s in found.items()
+    }
     say(case, n / min(mine.values()), n / min(other.values()), "pairs/s", pairs=n, **details)
 
 
@@ -172,7 +191,9 @@ def implicit_bpr(n: int) -> None:
 
     users, items = pairs_of(n)
     matrix = sp.csr_matrix((np.ones(n, np.float32), (users, items)), (USERS, ITEMS))
-    model = BayesianPersonalizedRanking(factors=DIMS, iterations=1, num_threads=max(THREADS), use_gpu=False, random_state=1)
+    model = BayesianPersonalizedRanking(
+        factors=DIMS, iterations=1, num_threads=max(THREADS), use_gpu=False, random_state=1
+    )
     model.fit(matrix, show_progress=False)
     seconds = best(lambda: model.fit(matrix, show_progress=False))
     logged = Logged(users, items, np.ones(n, bool), np.ones(n), USERS, ITEMS)

@@ -33,7 +33,11 @@ from models.spec.train import MODEL, Model
 K, DEEP = 10, 50
 FIRST_SEED = 4
 LIKED = Positive(">", 3.0)
-NAIVE: dict[str, Any] = {"model": "mf_ips", "name": "mf_logged", "loss": {"kind": "bce", "propensity": None}}  # what IPS, DR and AutoDebias correct
+NAIVE: dict[str, Any] = {
+    "model": "mf_ips",
+    "name": "mf_logged",
+    "loss": {"kind": "bce", "propensity": None},
+}  # what IPS, DR and AutoDebias correct
 BASES = {
     "mf_ips": "mf_logged",
     "mf_dr": "mf_logged",
@@ -130,7 +134,9 @@ def main() -> None:
             world = platform(World(users=given.users, items=given.items, exposures=10, seed=seed), Path(folder))
             for model in entries([name for name in REGISTRY if name in needed], world.random):
                 start = time.perf_counter()
-                scorer = learn(model, Ground(world.data, LIKED, seed, torch.device("cpu"), Progress(disable=True))).scorer
+                scorer = learn(
+                    model, Ground(world.data, LIKED, seed, torch.device("cpu"), Progress(disable=True))
+                ).scorer
                 seconds[model.name] = seconds.get(model.name, 0.0) + time.perf_counter() - start
                 found.setdefault(model.name, []).append(true_quality(scorer, world))
     quality = {name: np.concatenate(parts, axis=1) for name, parts in found.items()}

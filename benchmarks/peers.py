@@ -52,7 +52,9 @@ def lists_checksum(lists: pa.Table) -> int:
 def polars_top(files: list[str], k: int, threads: int = 2) -> Timed:
     """The same by Polars, in a process of its own: it reads its number of threads once, when it is imported."""
     call = [sys.executable, __file__, "--k", str(k), *files]
-    done = subprocess.run(call, env=os.environ | {"POLARS_MAX_THREADS": str(threads)}, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        call, env=os.environ | {"POLARS_MAX_THREADS": str(threads)}, stdout=subprocess.PIPE, text=True, check=True
+    )
     return Timed(**json.loads(done.stdout))
 
 
@@ -64,7 +66,12 @@ def _polars_here(files: list[str], k: int) -> dict[str, Any]:
     for engine in ("streaming", "in-memory"):
         for _ in range(3):
             start = time.perf_counter()
-            lists = pl.scan_parquet(files).group_by("user_id").agg(pl.col("score").top_k(k).alias("top")).collect(engine=engine)
+            lists = (
+                pl.scan_parquet(files)
+                .group_by("user_id")
+                .agg(pl.col("score").top_k(k).alias("top"))
+                .collect(engine=engine)
+            )
             times.append(time.perf_counter() - start)
         sums.add(lists_checksum(lists.to_arrow()))
     assert len(sums) == 1, "Polars' engines disagree"

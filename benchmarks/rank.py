@@ -52,7 +52,12 @@ def dense_kernel(scale: float) -> None:
     for ours, theirs in zip(kernel_rows(scores, positions), numpy_rows(scores, positions), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     rate = scores.size / 1e6
-    say("dense-kernel", rate / best(lambda: kernel_rows(scores, positions)), rate / best(lambda: numpy_rows(scores, positions)), "M scores/s")
+    say(
+        "dense-kernel",
+        rate / best(lambda: kernel_rows(scores, positions)),
+        rate / best(lambda: numpy_rows(scores, positions)),
+        "M scores/s",
+    )
 
 
 def dense_engine(scale: float) -> None:
@@ -75,8 +80,19 @@ def dense_engine(scale: float) -> None:
     scores = {size: n_users * ITEMS / 1e6 for size, n_users in sizes.items()}
     slope = {side: (scores["4n"] - scores["n"]) / (times["4n"][side] - times["n"][side]) for side in times["n"]}
     for case, side in (("dense-vs-bare", "kernel"), ("dense-vs-numpy", "numpy"), ("dense-vs-read", "read")):
-        seconds = {f"{who}_{size}": round(times[size][who_key], 2) for size in sizes for who, who_key in (("ours", "engine"), ("theirs", side))}
-        say(case, slope["engine"], slope[side], "M scores/s", ratio_at_n=round(times["n"][side] / times["n"]["engine"], 3), seconds=seconds)
+        seconds = {
+            f"{who}_{size}": round(times[size][who_key], 2)
+            for size in sizes
+            for who, who_key in (("ours", "engine"), ("theirs", side))
+        }
+        say(
+            case,
+            slope["engine"],
+            slope[side],
+            "M scores/s",
+            ratio_at_n=round(times["n"][side] / times["n"]["engine"], 3),
+            seconds=seconds,
+        )
     say("growth", 4 * times["n"]["engine"], times["4n"]["engine"], "s")
 
 
@@ -96,15 +112,21 @@ def long_engine(scale: float) -> None:
             assert checksum == lists_checksum(duckdb_top(files, TOP + 1, PROCESSES)), "engine and DuckDB disagree"
             polars = polars_top(files, TOP + 1, PROCESSES)
             assert checksum == polars.checksum, "engine and Polars disagree"
-            times[size] = best_of({"engine": engine.run, "duckdb": partial(duckdb_top, files, TOP + 1, PROCESSES)}) | {"polars": polars.seconds}
+            times[size] = best_of({"engine": engine.run, "duckdb": partial(duckdb_top, files, TOP + 1, PROCESSES)}) | {
+                "polars": polars.seconds
+            }
             if size == "4n":
                 window = timed_window(str(folder / "sorted"), labels, TOP + 1)
                 assert engine.total() + n * positions.shape[1] == window.answer, "engine and window disagree"
                 shutil.rmtree(folder / "sorted")
                 write_spread(folder / "spread", n, ITEMS, 8)
-                spread = Engine(spark, folder / "engine-spread", folder / "spread", LONG, item_ids(np.arange(ITEMS)), positions)
+                spread = Engine(
+                    spark, folder / "engine-spread", folder / "spread", LONG, item_ids(np.arange(ITEMS)), positions
+                )
                 spread.warm_up()
-                assert (spread.total(), lists_checksum(spread.top())) == (engine.total(), checksum), "sorted and spread rows disagree"
+                assert (spread.total(), lists_checksum(spread.top())) == (engine.total(), checksum), (
+                    "sorted and spread rows disagree"
+                )
                 times[size] |= {"spread": best(spread.run), "window": window.seconds}
                 times[size]["spread_window"] = timed_window(str(folder / "spread"), labels, TOP + 1).seconds
     rows = n_users * ITEMS / 1e6
@@ -112,9 +134,26 @@ def long_engine(scale: float) -> None:
     say("long-vs-window", rows / whole["engine"], rows / whole["window"], "M rows/s", seconds=round(whole["engine"], 2))
     for case, side in (("long-vs-duckdb", "duckdb"), ("long-vs-polars", "polars")):
         slopes = {who: rows * 0.75 / (whole[who] - part[who]) for who in ("engine", side)}
-        seconds = {f"{who}_{size}": round(times[size][key], 2) for size in times for who, key in (("ours", "engine"), ("theirs", side))}
-        say(case, slopes["engine"], slopes[side], "M rows/s", ratio_whole=round(whole[side] / whole["engine"], 3), seconds=seconds)
-    say("spread-vs-window", rows / whole["spread"], rows / whole["spread_window"], "M rows/s", seconds=round(whole["spread"], 2))
+        seconds = {
+            f"{who}_{size}": round(times[size][key], 2)
+            for size in times
+            for who, key in (("ours", "engine"), ("theirs", side))
+        }
+        say(
+            case,
+            slopes["engine"],
+            slopes[side],
+            "M rows/s",
+            ratio_whole=round(whole[side] / whole["engine"], 3),
+            seconds=seconds,
+        )
+    say(
+        "spread-vs-window",
+        rows / whole["spread"],
+        rows / whole["spread_window"],
+        "M rows/s",
+        seconds=round(whole["spread"], 2),
+    )
 
 
 def fused(scale: float) -> None:
@@ -148,7 +187,9 @@ CASES: dict[str, Callable[[float], None]] = {
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Speed of ranking.")
     parser.add_argument("--scale", type=float, default=1.0, help="1: n is 600 M scores, long tables have 60 M rows")
-    parser.add_argument("--case", choices=list(CASES), action="append", help="only these; dense and long stand for all of their cases")
+    parser.add_argument(
+        "--case", choices=list(CASES), action="append", help="only these; dense and long stand for all of their cases"
+    )
     given = parser.parse_args()
     for case in given.case or CASES:
         CASES[case](given.scale)

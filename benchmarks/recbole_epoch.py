@@ -40,7 +40,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     import numpy as np
 
-    for name, kind in (("bool", bool), ("float", float), ("int", int), ("complex", complex), ("object", object), ("str", str), ("long", int)):
+    for name, kind in (
+        ("bool", bool),
+        ("float", float),
+        ("int", int),
+        ("complex", complex),
+        ("object", object),
+        ("str", str),
+        ("long", int),
+    ):
         if name not in np.__dict__:  # RecBole 1.2.1 was written for numpy 1
             setattr(np, name, kind)
     for name, new in (("float_", np.float64), ("complex_", np.complex128), ("unicode_", np.str_)):
@@ -63,7 +71,13 @@ def main() -> None:
         "embedding_size": given.dims,
         "n_layers": 3,
         "train_batch_size": given.batch,
-        "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1, "alpha": 1.0, "dynamic": False, "candidate_num": 0},
+        "train_neg_sample_args": {
+            "distribution": "uniform",
+            "sample_num": 1,
+            "alpha": 1.0,
+            "dynamic": False,
+            "candidate_num": 0,
+        },
         "eval_args": {"split": {"RS": [1, 0, 0]}, "order": "RO", "group_by": "user", "mode": "full"},
         "use_gpu": False,
         "show_progress": False,

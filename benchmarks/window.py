@@ -36,7 +36,9 @@ def timed_window(path: str, labels_path: str, k: int) -> Timed:
 
 def window(spark: SparkSession, path: str, labels_path: str, k: int) -> None:
     """Rank all rows, keep labelled ones and the first k of each user, throw them away."""
-    _window_ranks(spark, path, labels_path).where(f"labelled OR rank <= {k}").write.format("noop").mode("overwrite").save()
+    _window_ranks(spark, path, labels_path).where(f"labelled OR rank <= {k}").write.format("noop").mode(
+        "overwrite"
+    ).save()
 
 
 def window_answer(spark: SparkSession, path: str, labels_path: str) -> int:
@@ -49,11 +51,17 @@ def _window_ranks(spark: SparkSession, path: str, labels_path: str) -> DataFrame
     """Every row with its rank, and `labelled`: true or NULL."""
     labels = spark.read.parquet(labels_path).select("user_id", "item_id", F.lit(True).alias("labelled"))
     by_score = Window.partitionBy("user_id").orderBy(F.desc("score"))
-    return spark.read.parquet(path).withColumn("rank", F.rank().over(by_score)).join(F.broadcast(labels), ["user_id", "item_id"], "left")
+    return (
+        spark.read.parquet(path)
+        .withColumn("rank", F.rank().over(by_score))
+        .join(F.broadcast(labels), ["user_id", "item_id"], "left")
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Spark's window function over a long score table, timed: one JSON line.")
+    parser = argparse.ArgumentParser(
+        description="Spark's window function over a long score table, timed: one JSON line."
+    )
     parser.add_argument("scores")
     parser.add_argument("labels")
     parser.add_argument("--k", type=int, required=True)

@@ -44,12 +44,24 @@ def main(scale: float) -> None:
             else:
                 (write_sorted if layout == "sorted" else write_spread)(folder / "scores", n_users, n_items, 4)
             engine = Engine(
-                spark, folder / "engine", folder / "scores", DENSE if layout == "dense" else LONG, ids, label_positions(0, n_users, n_items)
+                spark,
+                folder / "engine",
+                folder / "scores",
+                DENSE if layout == "dense" else LONG,
+                ids,
+                label_positions(0, n_users, n_items),
             )
             engine.run()
             peaks[layout] = _peak(spark)
         spark.stop()
-    say("worker-memory", CLAIM_MB, max(peaks.values()), "MB", items=n_items, peak_mb={layout: round(mb) for layout, mb in peaks.items()})
+    say(
+        "worker-memory",
+        CLAIM_MB,
+        max(peaks.values()),
+        "MB",
+        items=n_items,
+        peak_mb={layout: round(mb) for layout, mb in peaks.items()},
+    )
 
 
 def _peak(spark: SparkSession) -> float:

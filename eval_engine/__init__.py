@@ -50,7 +50,11 @@ __all__ = [
     "ure_recall_micro",
 ]
 
-HOME = {"Estimate": "eval_engine.statistics.ratio", "RankFacts": "eval_engine.kernels.rank_facts", "rank_facts": "eval_engine.kernels.rank_facts"}
+HOME = {
+    "Estimate": "eval_engine.statistics.ratio",
+    "RankFacts": "eval_engine.kernels.rank_facts",
+    "rank_facts": "eval_engine.kernels.rank_facts",
+}
 
 
 def __getattr__(name: str) -> Any:

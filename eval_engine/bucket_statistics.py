@@ -42,7 +42,9 @@ def statistics_rows(packed: list[tuple[Any, ...]], question: Question) -> pa.Rec
         **{name: pa.array(every["counts"][:, n]) for n, name in enumerate(COUNTS)},
         **{name: _decimals(every["whole"][:, n], every["part"][:, n]) for n, name in enumerate(SUMS)},
     }
-    duels = [compared.index(duel_of(m)) if e.name.startswith("ure") and duel_of(m) in compared else -1 for e, m in asked]
+    duels = [
+        compared.index(duel_of(m)) if e.name.startswith("ure") and duel_of(m) in compared else -1 for e, m in asked
+    ]
     columns["wins"] = _wins_column(models, every, model_of, np.array(duels), _won(packed, models, len(compared)))
     return pa.RecordBatch.from_pydict(columns)
 
@@ -70,23 +72,37 @@ def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dic
             if keys is not None:
                 users[model].append(np.frombuffer(keys, np.int64))
                 values[model].append(np.frombuffer(numbers, np.float32).reshape(n_values, -1))
-        found[bucket] = wins([np.concatenate(users[m]) for m in models], [np.concatenate(values[m], axis=1) for m in models], n_values)
+        found[bucket] = wins(
+            [np.concatenate(users[m]) for m in models], [np.concatenate(values[m], axis=1) for m in models], n_values
+        )
     return found
 
 
 def _wins_column(
-    models: list[str], rows: npt.NDArray[Any], model_of: npt.NDArray[Any], duels: npt.NDArray[Any], won: dict[int, npt.NDArray[np.int64]]
+    models: list[str],
+    rows: npt.NDArray[Any],
+    model_of: npt.NDArray[Any],
+    duels: npt.NDArray[Any],
+    won: dict[int, npt.NDArray[np.int64]],
 ) -> pa.Array:
     """Of each row: the users that its model wins against each other model; NULL but for the first stratum of a model's cell and bucket."""
     first = np.ones(rows.size, np.bool_)
-    first[1:] = (rows["cell"][1:] != rows["cell"][:-1]) | (rows["bucket"][1:] != rows["bucket"][:-1]) | (model_of[1:] != model_of[:-1])
+    first[1:] = (
+        (rows["cell"][1:] != rows["cell"][:-1])
+        | (rows["bucket"][1:] != rows["bucket"][:-1])
+        | (model_of[1:] != model_of[:-1])
+    )
     has = first & (duels[rows["cell"]] >= 0)
     n = len(models)
     offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
     rivals = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
     names = rivals[model_of[has]].reshape(-1)
     counts = np.array(
-        [won[b][i, rivals[i], d] for b, i, d in zip(rows["bucket"][has], model_of[has], duels[rows["cell"][has]], strict=True)], np.int64
+        [
+            won[b][i, rivals[i], d]
+            for b, i, d in zip(rows["bucket"][has], model_of[has], duels[rows["cell"][has]], strict=True)
+        ],
+        np.int64,
     )
     keys = pa.array(models, pa.string()).take(pa.array(names, pa.int64()))
     return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(counts.reshape(-1)), mask=pa.array(~has))

@@ -26,7 +26,12 @@ class Checked(NamedTuple):
 
 def check_catalogue(catalogue: DataFrame, folder: str | None, run_id: str) -> Checked:
     """Makes sure that each item has a position of its own from 0 to N-1, and writes them to a file of the Delta table in that folder, if there is one."""
-    found = catalogue.select("item_id", "position").coalesce(1).mapInArrow(_checked(folder, run_id), "n_items BIGINT, file STRING").collect()
+    found = (
+        catalogue.select("item_id", "position")
+        .coalesce(1)
+        .mapInArrow(_checked(folder, run_id), "n_items BIGINT, file STRING")
+        .collect()
+    )
     told = next((row for row in found if row["n_items"]), None)
     if told is None:
         return Checked(0, None)
@@ -41,7 +46,9 @@ def _checked(folder: str | None, run_id: str) -> Worker:
         rows = pa.Table.from_batches(found)
         judge_catalogue(rows)
         file = write_file(folder, rows.sort_by("position"), {"run_id": run_id}) if folder else None
-        yield pa.RecordBatch.from_pydict({"n_items": pa.array([rows.num_rows], pa.int64()), "file": pa.array([json.dumps(file)])})
+        yield pa.RecordBatch.from_pydict(
+            {"n_items": pa.array([rows.num_rows], pa.int64()), "file": pa.array([json.dumps(file)])}
+        )
 
     return run
 
@@ -54,10 +61,14 @@ def judge_catalogue(rows: pa.Table) -> None:
     counts = pc.value_counts(item)
     twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     if len(twice):
-        raise DataError(f"catalogue: item_id={pc.min(twice).as_py()} stands in it more than once. An item has one position: remove the copies.")
+        raise DataError(
+            f"catalogue: item_id={pc.min(twice).as_py()} stands in it more than once. An item has one position: remove the copies."
+        )
     if position.null_count:
         nowhere = pc.min(item.filter(position.is_null())).as_py()
-        raise DataError(f"catalogue: item_id={nowhere} has position=NULL. Give every item its place in the score vectors, 0 to {n - 1}.")
+        raise DataError(
+            f"catalogue: item_id={nowhere} has position=NULL. Give every item its place in the score vectors, 0 to {n - 1}."
+        )
     places = np.unique(position.to_numpy())
     if (places[0], places[-1], places.size) != (0, n - 1, n):
         raise DataError(

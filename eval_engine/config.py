@@ -50,7 +50,9 @@ class Input(Strict):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     path: str = Field(description="folder, file or URI; or a catalog name like catalog.schema.table")
-    format: Literal["parquet", "delta", "csv", "table"] | None = Field(None, description="guessed from the path when left out")
+    format: Literal["parquet", "delta", "csv", "table"] | None = Field(
+        None, description="guessed from the path when left out"
+    )
     columns: dict[str, str] = Field(default_factory=dict, description="our column name: the table's own name for it")
 
 
@@ -59,9 +61,12 @@ class Scores(Input):
 
     model: str | None = Field(None, description="the model's name; leave out if the table has a model column")
     dtype: Literal["float16", "float32", "float64"] | None = Field(
-        None, description="of the numbers in BINARY vectors; left out: the table's property plumbline.dtype, else float32"
+        None,
+        description="of the numbers in BINARY vectors; left out: the table's property plumbline.dtype, else float32",
     )
-    partial: bool = Field(False, description="a long table that holds only the best items of each user; the others stand below them")
+    partial: bool = Field(
+        False, description="a long table that holds only the best items of each user; the others stand below them"
+    )
 
 
 class Inputs(Strict):
@@ -77,11 +82,17 @@ class Evaluate(Strict):
     """What is estimated; a change here never reads scores again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-    metrics: tuple[MetricText, ...] = Field((Metric("recall", 10),), min_length=1, description="over the full candidate list")
-    traditional: tuple[MetricText, ...] = Field((Metric("recall", 5),), description="among the exposed items only, as everybody reports it")
+    metrics: tuple[MetricText, ...] = Field(
+        (Metric("recall", 10),), min_length=1, description="over the full candidate list"
+    )
+    traditional: tuple[MetricText, ...] = Field(
+        (Metric("recall", 5),), description="among the exposed items only, as everybody reports it"
+    )
     ties: Literal["expected", "strict"] = "expected"
     confidence: float = Field(0.95, gt=0.5, lt=1)
-    margin: float = Field(0.01, ge=0, lt=1, description="two models are equivalent if neither is worse by more than this share")
+    margin: float = Field(
+        0.01, ge=0, lt=1, description="two models are equivalent if neither is worse by more than this share"
+    )
     power: float = Field(0.8, gt=0.5, lt=1, description="chance to tell two models apart that users_needed is for")
     replicates: int = Field(1000, ge=0, le=100_000, description="of the Poisson bootstrap; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="of the Poisson bootstrap")
@@ -90,8 +101,15 @@ class Evaluate(Strict):
 class Checks(Strict):
     """Whether the random exposures are random: what counts as a failure, and whether it stops the run. docs/checks.md"""
 
-    level: float = Field(0.001, gt=0, lt=0.5, description="chance that a test of good data fails; 0.001: of a daily run, once in three years")
-    stop_on: Literal["nothing", "fail", "warn"] = Field("nothing", description="verdicts that stop a run before it ranks; warn: those and failures")
+    level: float = Field(
+        0.001,
+        gt=0,
+        lt=0.5,
+        description="chance that a test of good data fails; 0.001: of a daily run, once in three years",
+    )
+    stop_on: Literal["nothing", "fail", "warn"] = Field(
+        "nothing", description="verdicts that stop a run before it ranks; warn: those and failures"
+    )
 
 
 class Evaluation(Strict):
@@ -104,11 +122,13 @@ class Evaluation(Strict):
     scores: tuple[Scores, ...] = Field(min_length=1)
     positive: PositiveText = Field(Positive(">", 3.0), description="the rule that makes a value a positive")
     frame: Literal["all_items", "unseen"] = Field(
-        "all_items", description="what random exposures were drawn from: all items, or those without logged feedback of the user"
+        "all_items",
+        description="what random exposures were drawn from: all items, or those without logged feedback of the user",
     )
     on_bad_rows: Literal["error", "quarantine"] = "error"
     staging: str | None = Field(
-        None, description="folder for copies of score tables that only Spark can read, removed after ranking; left out: <lake>/_staging"
+        None,
+        description="folder for copies of score tables that only Spark can read, removed after ranking; left out: <lake>/_staging",
     )
     top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
     checks: Checks = Field(Checks(), description="of the random exposures, before anything is ranked")
@@ -124,15 +144,20 @@ def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None 
     try:
         content = yaml.safe_load(file.read_text())
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror}). Give the path of a run's YAML file, such as conf/demo.yaml.") from None
+        raise ConfigError(
+            f"{file}: cannot be read ({error.strerror}). Give the path of a run's YAML file, such as conf/demo.yaml."
+        ) from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: not valid YAML: {error}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{file}: a mapping of keys is expected, as in conf/demo.yaml, found {type(content).__name__}.")
+        raise ConfigError(
+            f"{file}: a mapping of keys is expected, as in conf/demo.yaml, found {type(content).__name__}."
+        )
     try:
         return kind.model_validate(content | (overrides or {}))
     except ValidationError as error:
         lines = [
-            f"{file}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')} (found: {e['input']!r:.80})" for e in error.errors()
+            f"{file}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')} (found: {e['input']!r:.80})"
+            for e in error.errors()
         ]
         raise ConfigError("\n".join(lines)) from None

@@ -44,10 +44,14 @@ def write_file(uri: str, rows: pa.Table, partition: dict[str, str], attempt: str
     return WrittenFile(name, system.get_file_info(root).size, partition, json.dumps({"numRecords": rows.num_rows}))
 
 
-def commit_files(uri: str, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
+def commit_files(
+    uri: str, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()
+) -> None:
     """Put the files in place of those whose partition matches `where`, but for some models' (these stay as they are)."""
     now = int(time.time() * 1000)
-    actions: list[AddAction | RemoveAction] = [AddAction(f.path, f.n_bytes, f.partition, now, True, f.stats) for f in files]
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(f.path, f.n_bytes, f.partition, now, True, f.stats) for f in files
+    ]
     filters: list[tuple[str, str, str | list[str]]] = [(name, "=", value) for name, value in where.items()]
     if except_models:
         filters.append(("model", "not in", list(except_models)))

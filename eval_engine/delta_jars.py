@@ -39,7 +39,9 @@ def fetch_delta() -> None:
         nothing.write_text("")
         command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--packages", PACKAGE]
         command += ["--conf", f"spark.jars.excludes={EXCLUDES}", "--conf", f"spark.jars.ivy={folder}/ivy", str(nothing)]
-        done = subprocess.run(command, env=os.environ | {"JAVA_HOME": java_home()}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=os.environ | {"JAVA_HOME": java_home()}, capture_output=True, text=True, check=False
+        )
         jars = sorted(Path(folder, "ivy", "jars").glob("*.jar"))
         if done.returncode or not jars:
             raise PlumblineError(

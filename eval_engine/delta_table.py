@@ -56,7 +56,9 @@ def schema_of(uri: str) -> pa.Schema:
 def fields_of(schema: pa.Schema) -> list[str]:
     """The columns' names, and those of the fields in their structs, as Table.fields has them."""
     inside = {column.name: column.type if pa.types.is_struct(column.type) else () for column in schema}
-    return [name for column, fields in inside.items() for name in (column, *(f"{column}.{field.name}" for field in fields))]
+    return [
+        name for column, fields in inside.items() for name in (column, *(f"{column}.{field.name}" for field in fields))
+    ]
 
 
 def delta_version(path: str) -> tuple[str, int] | None:
@@ -70,7 +72,9 @@ def delta_version(path: str) -> tuple[str, int] | None:
 
 def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
     """The partitions that match, each as its columns' values."""
-    return DeltaTable(delta_uri(uri)).partitions(file_pruning_predicate=[(name, "=", value) for name, value in where.items()])
+    return DeltaTable(delta_uri(uri)).partitions(
+        file_pruning_predicate=[(name, "=", value) for name, value in where.items()]
+    )
 
 
 def files_of(uri: str, where: dict[str, str], column: str) -> list[tuple[str, str, int]]:
@@ -84,7 +88,12 @@ def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of some partitions of a small table."""
     found = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=[(name, "=", value) for name, value in where.items()])
     return [
-        row | {name: dict(row[name]) for name, kind in zip(found.column_names, found.schema.types, strict=True) if pa.types.is_map(kind)}
+        row
+        | {
+            name: dict(row[name])
+            for name, kind in zip(found.column_names, found.schema.types, strict=True)
+            if pa.types.is_map(kind)
+        }
         for row in found.to_pylist()
     ]
 
@@ -96,14 +105,21 @@ def arrow_schema(table: Table, id_type: str) -> pa.Schema:
     StructType(struct<c: list<item: int32>, d: string>)
     """
     columns = (column.split(maxsplit=1) for column in split(table.columns(id_type)))
-    return pa.schema([pa.field(name, _type(kind.removesuffix(" NOT NULL")), not kind.endswith(" NOT NULL")) for name, kind in columns])
+    return pa.schema(
+        [
+            pa.field(name, _type(kind.removesuffix(" NOT NULL")), not kind.endswith(" NOT NULL"))
+            for name, kind in columns
+        ]
+    )
 
 
 def _type(text: str) -> pa.DataType:
     if match := re.fullmatch(r"ARRAY<(.*)>", text):
         return pa.list_(_type(match[1]))
     if match := re.fullmatch(r"STRUCT<(.*)>", text):
-        return pa.struct([(name, _type(kind.strip())) for name, kind in (field.split(":", 1) for field in split(match[1]))])
+        return pa.struct(
+            [(name, _type(kind.strip())) for name, kind in (field.split(":", 1) for field in split(match[1]))]
+        )
     if match := re.fullmatch(r"MAP<(.*)>", text):
         return pa.map_(*(_type(kind) for kind in split(match[1])))
     if match := re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", text):

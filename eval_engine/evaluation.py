@@ -34,22 +34,38 @@ USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
 SUMS_AT_ONCE = 1 << 20  # users times cutoffs: what is kept of each gain
 TASK_BYTES = 64 * 2**20
 FEW_TASKS = 16  # that there are at least, if there are files for them
-STATISTICS_COLUMNS = ", ".join(column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id"))
-FACTS = ("values", "above", "tied", "probabilities")  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
+STATISTICS_COLUMNS = ", ".join(
+    column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id")
+)
+FACTS = (
+    "values",
+    "above",
+    "tied",
+    "probabilities",
+)  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
 LEFT_OUT = {"bad_vector", "not_scored"}  # rules of the quality table: users that not every model ranked
 
 
 def statistics(ranks: DataFrame, question: Question) -> Plan:
     """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
     # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a NULL list in time that grows with those before it.
-    needed = [F.coalesce(F.col(f"{source}.{name}"), F.array()).alias(f"{source}_{name}") for source in question.sources for name in FACTS]
-    return _added(ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED), question)
+    needed = [
+        F.coalesce(F.col(f"{source}.{name}"), F.array()).alias(f"{source}_{name}")
+        for source in question.sources
+        for name in FACTS
+    ]
+    return _added(
+        ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED),
+        question,
+    )
 
 
 def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int]], question: Question) -> Plan:
     """The same, of files of the ranks table, the model and the bytes of each, which workers read themselves: through Java, lists cost more than all estimators together."""
     sizes = [size for _, _, size in files]
-    tasks = dealt(sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES))  # what a task sends does not shrink with its users, so not too many
+    tasks = dealt(
+        sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES)
+    )  # what a task sends does not shrink with its users, so not too many
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine = {number for batch in batches for number in batch.column(0).to_pylist()}
@@ -73,7 +89,10 @@ def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBa
 def statistics_of(plans: Iterable[Plan], question: Question) -> Plan:
     """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
     return _added(
-        reduce(DataFrame.unionByName, [plan.rows.mapInArrow(_then(plan.worker, _summed(question), question.sources), PACKED) for plan in plans]),
+        reduce(
+            DataFrame.unionByName,
+            [plan.rows.mapInArrow(_then(plan.worker, _summed(question), question.sources), PACKED) for plan in plans],
+        ),
         question,
     )
 
@@ -88,7 +107,9 @@ def _then(first: Worker, second: Worker, sources: Sequence[str]) -> Worker:
 def _flat(batch: pa.RecordBatch, sources: Sequence[str]) -> pa.RecordBatch:
     """Rows of ranks, with the lists that are needed as columns."""
     lists = {f"{source}_{name}": batch.column(source).field(name) for source in sources for name in FACTS}
-    return pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id", "candidates", "scored")} | lists)
+    return pa.RecordBatch.from_pydict(
+        {name: batch.column(name) for name in ("model", "user_id", "candidates", "scored")} | lists
+    )
 
 
 def ranked_by_all(ranks: DataFrame, rules: Collection[str]) -> DataFrame:
@@ -128,8 +149,12 @@ def _labelled(rows: pa.RecordBatch, question: Question) -> dict[str, Labelled]:
     """The labelled pairs of each source."""
     found = {}
     for source in question.sources:
-        facts = rank_facts_of({name: rows.column(f"{source}_{name}") for name in FACTS}, rows.column("candidates"), rows.column("scored"))
-        found[source] = Labelled(facts, question.positive.of(facts.value), all_labelled=source == "truth", cutoffs=question.cutoffs())
+        facts = rank_facts_of(
+            {name: rows.column(f"{source}_{name}") for name in FACTS}, rows.column("candidates"), rows.column("scored")
+        )
+        found[source] = Labelled(
+            facts, question.positive.of(facts.value), all_labelled=source == "truth", cutoffs=question.cutoffs()
+        )
     return found
 
 
@@ -157,9 +182,13 @@ def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: 
     lengths = pc.list_value_length(labels["above"]).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = {name: labels[name].flatten() for name in FACTS}
-    if columns["above"].null_count:  # labels without a score, of a partial list: below all that have one, nobody knows where
+    if columns[
+        "above"
+    ].null_count:  # labels without a score, of a partial list: below all that have one, nobody knows where
         least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
     value, above, tied, probability = (column.to_numpy(zero_copy_only=False) for column in columns.values())
     known = probability if probability.size else None
-    return RankFacts(offsets, value, np.empty(0, np.float32), above, tied, candidates.to_numpy(zero_copy_only=False), known)
+    return RankFacts(
+        offsets, value, np.empty(0, np.float32), above, tied, candidates.to_numpy(zero_copy_only=False), known
+    )

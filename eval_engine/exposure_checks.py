@@ -46,7 +46,9 @@ class Items(NamedTuple):
     worst: list[BadItem]
 
 
-def exposure_checks(spark: SparkSession, found: Assembled, frame: str, has_feedback: bool, level: float) -> list[QualityRow]:
+def exposure_checks(
+    spark: SparkSession, found: Assembled, frame: str, has_feedback: bool, level: float
+) -> list[QualityRow]:
     """The verdicts; at most one job."""
     return [
         _uniform(spark, found, frame, level),
@@ -63,7 +65,9 @@ def stopping(rows: list[QualityRow], stop_on: str) -> list[QualityRow]:
 
 def refuse(rows: list[QualityRow]) -> DataError:
     """The error of a run that its checks stop; rows: those that do."""
-    told = " ".join(f"{row.table}: the check {row.rule} says {row.verdict}: {row.example} {REMEDY[row.rule]}." for row in rows)
+    told = " ".join(
+        f"{row.table}: the check {row.rule} says {row.verdict}: {row.example} {REMEDY[row.rule]}." for row in rows
+    )
     return DataError(f"{told} The quality table has the figures. Or set checks.stop_on: nothing to go on.")
 
 
@@ -88,10 +92,23 @@ def _uniform(spark: SparkSession, found: Assembled, frame: str, level: float) ->
         f"(z = {z:+.1f}, p = {min(1.0, items.n_items * of_item[first]):.2g} as the worst of all)"
     )
     if failed:
-        others = ", ".join(f"{item.item_id} ({item.observed:,} for {item.expected:,.1f})" for n, item in enumerate(items.worst) if n != first)
+        others = ", ".join(
+            f"{item.item_id} ({item.observed:,} for {item.expected:,.1f})"
+            for n, item in enumerate(items.worst)
+            if n != first
+        )
         spread = math.sqrt(max(0.0, items.squares - sums_of(exposed).mean) * items.n_items) / exposed["n_drawn"]
         told += f"; next: {others}; beyond chance, exposures per item vary by {100 * spread:.0f} %"
-    return QualityRow("exposures", "uniform_exposure", n, f"{told}.", REPORTED, FAIL if failed else PASS, rounded(chi.statistic), rounded(p))
+    return QualityRow(
+        "exposures",
+        "uniform_exposure",
+        n,
+        f"{told}.",
+        REPORTED,
+        FAIL if failed else PASS,
+        rounded(chi.statistic),
+        rounded(p),
+    )
 
 
 def add_items(spark: SparkSession, found: Assembled) -> Items:
@@ -101,8 +118,13 @@ def add_items(spark: SparkSession, found: Assembled) -> Items:
     blocks = spark.range(0, n_blocks, 1, 1).select(
         F.col("id").alias("block"), F.lit(None).cast("binary").alias("rows")
     )  # items nobody was shown count too
-    rows = counts.unionByName(blocks).repartitionById(n_blocks, F.col("block").cast("int")).sortWithinPartitions("block")
-    told = [from_json(bytes(row["told"])) for row in rows.mapInArrow(add_blocks(found.ranking, found.facts.exposed), "told BINARY").collect()]
+    rows = (
+        counts.unionByName(blocks).repartitionById(n_blocks, F.col("block").cast("int")).sortWithinPartitions("block")
+    )
+    told = [
+        from_json(bytes(row["told"]))
+        for row in rows.mapInArrow(add_blocks(found.ranking, found.facts.exposed), "told BINARY").collect()
+    ]
     worst = sorted((item for block in told for item in block.worst), key=lambda item: -item.deviance)[:WORST]
     squares, dd, ddd = (math.fsum(sums) for sums in zip(*(block[1:4] for block in told), strict=True))
     return Items(sum(block.n_items for block in told), squares, dd, ddd, worst)
@@ -126,8 +148,14 @@ def _overlap(found: Assembled, frame: str, has_feedback: bool, level: float) -> 
         return QualityRow("exposures", "overlap", n, f"{told}: nothing to test.", REPORTED, NOT_APPLICABLE)
     told += f" (z = {z:+.1f}, p = {p:.2g})"
     if p < level:
-        told += ": they look drawn from unseen items, so frame: unseen is right" if z < 0 else ": they follow the log, or the log holds them"
-    return QualityRow("exposures", "overlap", n, f"{told}.", REPORTED, FAIL if p < level else PASS, rounded(z), rounded(p))
+        told += (
+            ": they look drawn from unseen items, so frame: unseen is right"
+            if z < 0
+            else ": they follow the log, or the log holds them"
+        )
+    return QualityRow(
+        "exposures", "overlap", n, f"{told}.", REPORTED, FAIL if p < level else PASS, rounded(z), rounded(p)
+    )
 
 
 def _coverage(exposed: dict[str, int]) -> QualityRow:
@@ -139,11 +167,15 @@ def _coverage(exposed: dict[str, int]) -> QualityRow:
 
 def _positives(exposed: dict[str, int]) -> QualityRow:
     n, users, liked = (exposed.get(name, 0) for name in ("n_exposures", "n_users", "n_users_positive"))
-    told = f"{liked:,} of {users:,} users with exposures have a positive among them ({100 * liked / max(users, 1):.1f} %)"
+    told = (
+        f"{liked:,} of {users:,} users with exposures have a positive among them ({100 * liked / max(users, 1):.1f} %)"
+    )
     told += f"; {exposed.get('n_positives', 0) / max(n, 1):.4f} positives per exposed item"
     if not liked:
         told += ": nothing can be estimated"
     elif liked < FEW_USERS:
         told += f": fewer than {FEW_USERS} users, so intervals promise too much"
     verdict = FAIL if not liked else WARN if liked < FEW_USERS else PASS
-    return QualityRow("exposures", "positives_per_user", n, f"{told}.", REPORTED, verdict, rounded(liked / max(users, 1)))
+    return QualityRow(
+        "exposures", "positives_per_user", n, f"{told}.", REPORTED, verdict, rounded(liked / max(users, 1))
+    )

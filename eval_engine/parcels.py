@@ -48,7 +48,9 @@ def _in_order(keys: tuple[Ints, ...]) -> bool:
 
 def sealed(rows: pa.RecordBatch) -> bytes:
     """The rows as bytes."""
-    rows = pa.RecordBatch.from_arrays(rows.columns, rows.schema.names)  # whatever Spark knows of NULLs: parcels of one kind have one schema
+    rows = pa.RecordBatch.from_arrays(
+        rows.columns, rows.schema.names
+    )  # whatever Spark knows of NULLs: parcels of one kind have one schema
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=SMALL) as writer:
         writer.write_batch(rows)

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {">": operator.gt, ">=": operator.ge, "==": operator.eq, "<": operator.lt, "<=": operator.le}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 
 
 class Positive(NamedTuple):

@@ -38,7 +38,11 @@ class Question(NamedTuple):
 
     def compared(self) -> list[Metric]:
         """The quantities by which models are compared user by user: recall and precision order models alike on a user, as do DCG and nDCG."""
-        return sorted({duel_of(metric) for metric in self.metrics if metric.name != "hit_rate"}) if "random" in self.sources else []
+        return (
+            sorted({duel_of(metric) for metric in self.metrics if metric.name != "hit_rate"})
+            if "random" in self.sources
+            else []
+        )
 
 
 def duel_of(metric: Metric) -> Metric:

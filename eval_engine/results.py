@@ -50,10 +50,13 @@ class _Model(NamedTuple):
     strata: dict[tuple[int, int, int], Doubles]  # (3, UNITS): users, sums of m / n, sums of squares
 
 
-def estimates_and_comparisons(statistics: DataFrame, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def estimates_and_comparisons(
+    statistics: DataFrame, asking: Asking
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows of both tables, but for run_id, of rows of the statistics table."""
     columns = {
-        table: ", ".join(c.removesuffix(" NOT NULL") for c in split(table.ddl) if not c.startswith("run_id")) for table in (ESTIMATES, COMPARISONS)
+        table: ", ".join(c.removesuffix(" NOT NULL") for c in split(table.ddl) if not c.startswith("run_id"))
+        for table in (ESTIMATES, COMPARISONS)
     }
     structs = {table: f"ARRAY<STRUCT<{ddl}>>" for table, ddl in columns.items()}
 
@@ -61,7 +64,9 @@ def estimates_and_comparisons(statistics: DataFrame, asking: Asking) -> tuple[li
         estimates, comparisons = of_group(table, asking)
         return _nested(estimates, comparisons)
 
-    grouped = statistics.groupBy("estimator", "metric", "k").applyInArrow(run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}")
+    grouped = statistics.groupBy("estimator", "metric", "k").applyInArrow(
+        run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}"
+    )
     found = grouped.collect()
     estimates = sorted(tuple(row) for group in found for row in group["estimates"])
     comparisons = sorted(tuple(row) for group in found for row in group["comparisons"])
@@ -87,13 +92,19 @@ def of_group(table: pa.Table, asking: Asking) -> tuple[list[tuple[Any, ...]], li
     unknown = np.array([m.sums.n_unknown for m in models]) > 0
     a = np.where(unknown[:, None], np.nan, a)
     together = paired(a, b)
-    replicates = bootstrap(a, b, asking.replicates, asking.seed) if asking.replicates else np.full((len(models), 2), np.nan)
+    replicates = (
+        bootstrap(a, b, asking.replicates, asking.seed) if asking.replicates else np.full((len(models), 2), np.nan)
+    )
     estimates = []
     for n, model in enumerate(models):
         found = estimate(model.sums, asking.confidence)
         numbers = [found.value, found.standard_error, found.low, found.high]
         reason = _reason(model.sums, own.left_out, own.unknown)
-        estimates.append(_estimate_row(model, name, metric, k, numbers, model.ties, replicates, n, own.left_out, own.estimand, reason, asking))
+        estimates.append(
+            _estimate_row(
+                model, name, metric, k, numbers, model.ties, replicates, n, own.left_out, own.estimand, reason, asking
+            )
+        )
     comparisons = _comparison_rows(models, name, metric, k, together, asking)
     if any(m.strata for m in models):
         more, pairs = _balanced_rows(models, metric, k, own.left_out, asking)
@@ -102,7 +113,20 @@ def of_group(table: pa.Table, asking: Asking) -> tuple[list[tuple[Any, ...]], li
         reason = "exposure probabilities are uneven: the chance to show a positive, which balanced URE needs, is known for even drawing only"
         nothing = np.full((len(models), 2), np.nan)
         estimates += [
-            _estimate_row(m, "ure_balanced", metric, k, [math.nan] * 4, (math.nan,) * 2, nothing, n, own.left_out, BALANCED, reason, asking)
+            _estimate_row(
+                m,
+                "ure_balanced",
+                metric,
+                k,
+                [math.nan] * 4,
+                (math.nan,) * 2,
+                nothing,
+                n,
+                own.left_out,
+                BALANCED,
+                reason,
+                asking,
+            )
             for n, m in enumerate(models)
         ]
     return estimates, comparisons
@@ -112,12 +136,18 @@ def _models(table: pa.Table) -> list[_Model]:
     """The rows by model, in an order that does not depend on how they came."""
     names, which = np.unique(np.array(table.column("model").to_pylist(), object), return_inverse=True)
     stratum = table.column("stratum").combine_chunks()
-    kinds = [stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ("exposures", "candidates", "positives")]
+    kinds = [
+        stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False)
+        for name in ("exposures", "candidates", "positives")
+    ]
     rows = table.drop_columns(["stratum"]).append_column("known", stratum.is_valid())
     order = np.lexsort((*kinds[::-1], table.column("bucket").to_numpy(), which))
     rows, which, kinds = rows.take(order), which[order], [kind[order] for kind in kinds]
     starts = [*np.searchsorted(which, np.arange(names.size)), which.size]
-    return [_model(name, rows.slice(a, b - a), [k[a:b] for k in kinds]) for name, (a, b) in zip(names, pairwise(starts), strict=True)]
+    return [
+        _model(name, rows.slice(a, b - a), [k[a:b] for k in kinds])
+        for name, (a, b) in zip(names, pairwise(starts), strict=True)
+    ]
 
 
 def _model(name: str, rows: pa.Table, kinds: list[Any]) -> _Model:
@@ -135,9 +165,15 @@ def _model(name: str, rows: pa.Table, kinds: list[Any]) -> _Model:
         users = (pc.add(rows.column("n_users"), rows.column("n_left_out"))).to_numpy()
         keys, which = np.unique(np.stack(kinds), axis=1, return_inverse=True)
         row = which.reshape(-1) * UNITS + bucket % UNITS
-        sums = np.array([np.bincount(row, x, minlength=keys.shape[1] * UNITS).reshape(-1, UNITS) for x in (users, a, aa)])
+        sums = np.array(
+            [np.bincount(row, x, minlength=keys.shape[1] * UNITS).reshape(-1, UNITS) for x in (users, a, aa)]
+        )
         strata = {(int(e), int(c), int(p)): sums[:, n] for n, (e, c, p) in enumerate(keys.T)}
-    ties = (exact["a_low"] / total.b, exact["a_high"] / total.b) if total.b and not total.n_unknown else (math.nan, math.nan)
+    ties = (
+        (exact["a_low"] / total.b, exact["a_high"] / total.b)
+        if total.b and not total.n_unknown
+        else (math.nan, math.nan)
+    )
     by_bucket = [np.bincount(bucket, x, minlength=N_BUCKETS).astype(np.float64) for x in (a, b)]
     return _Model(name, total, ties, by_bucket[0], by_bucket[1], wins, strata)
 
@@ -166,7 +202,15 @@ def _estimate_row(
     asking: Asking,
 ) -> tuple[Any, ...]:
     low, high = interval(replicates[n], asking.confidence)
-    told = [*numbers, asking.confidence, *ties, float(standard_error(replicates[n])), float(low), float(high), float(chance_best(replicates)[n])]
+    told = [
+        *numbers,
+        asking.confidence,
+        *ties,
+        float(standard_error(replicates[n])),
+        float(low),
+        float(high),
+        float(chance_best(replicates)[n]),
+    ]
     counts = model.sums.n_users, model.sums.n_left_out, model.sums.n_unknown
     return (model.name, name, metric, k, *map(_known, told), *counts, left_out, estimand, reason)
 
@@ -175,17 +219,40 @@ def _known(x: float) -> float | None:
     return None if math.isnan(x) else x
 
 
-def _comparison_rows(models: list[_Model], name: str, metric: str, k: int, together: Paired, asking: Asking) -> list[tuple[Any, ...]]:
+def _comparison_rows(
+    models: list[_Model], name: str, metric: str, k: int, together: Paired, asking: Asking
+) -> list[tuple[Any, ...]]:
     n_users = max((m.sums.n_users for m in models), default=0)
     found = []
     for pair in compare(together, n_users, asking.confidence, asking.margin, asking.power):
         first, second = models[pair.first], models[pair.second]
         duel = _duel(first, second)
-        numbers = [pair.difference, pair.standard_error, pair.low, pair.high, asking.confidence, pair.p, pair.p_holm, pair.p_fdr]
+        numbers = [
+            pair.difference,
+            pair.standard_error,
+            pair.low,
+            pair.high,
+            asking.confidence,
+            pair.p,
+            pair.p_holm,
+            pair.p_fdr,
+        ]
         no_worse = [asking.margin, pair.p_no_worse_first, pair.p_no_worse_second]
         verdict = _verdict(pair, 1 - asking.confidence)
         found.append(
-            (name, metric, k, first.name, second.name, *map(_known, numbers), *duel, *map(_known, no_worse), verdict, pair.users_needed, asking.power)
+            (
+                name,
+                metric,
+                k,
+                first.name,
+                second.name,
+                *map(_known, numbers),
+                *duel,
+                *map(_known, no_worse),
+                verdict,
+                pair.users_needed,
+                asking.power,
+            )
         )
     return found
 
@@ -205,7 +272,9 @@ def _verdict(pair: Comparison, level: float) -> str:
     return "equivalent" if pair.p_no_worse_first < level and pair.p_no_worse_second < level else "not decided"
 
 
-def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def _balanced_rows(
+    models: list[_Model], metric: str, k: int, left_out: str, asking: Asking
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Balanced URE, from the strata of ure_macro."""
     kinds = sorted({key for m in models for key in m.strata})
     nothing = np.zeros((3, UNITS))
@@ -214,20 +283,45 @@ def _balanced_rows(models: list[_Model], metric: str, k: int, left_out: str, ask
     unknown = np.array([m.sums.n_unknown > 0 for m in models])
     users = table[:, :, 0].max(axis=0).T  # the same for every model that ranked them all
     strata = Strata(
-        exposures, candidates, positives, users, *(np.where(unknown[:, None, None], 0.0, table[:, :, n].transpose(0, 2, 1)) for n in (1, 2))
+        exposures,
+        candidates,
+        positives,
+        users,
+        *(np.where(unknown[:, None, None], 0.0, table[:, :, n].transpose(0, 2, 1)) for n in (1, 2)),
     )
     found = balanced(strata)
-    together = Paired(np.where(unknown, np.nan, found.models.values), np.where(unknown[:, None], np.nan, found.models.errors), found.models.n_units)
+    together = Paired(
+        np.where(unknown, np.nan, found.models.values),
+        np.where(unknown[:, None], np.nan, found.models.errors),
+        found.models.n_units,
+    )
     errors, widths = found.standard_errors(), found.half_widths(asking.confidence)
     replicates = _replicates(together, asking)
     rows = []
     for n, m in enumerate(models):
         value, error, width = float(together.values[n]), float(errors[n]), float(widths[n])
-        reason = _reason(m.sums, left_out, "their positives are beyond the end of a partial list, where ranks cannot be known")
+        reason = _reason(
+            m.sums, left_out, "their positives are beyond the end of a partial list, where ranks cannot be known"
+        )
         if reason is None and math.isnan(value):
             reason = "users have one random exposure each: how many positives they have cannot be told from it"
         numbers = [value, error, value - width, value + width]
-        rows.append(_estimate_row(m, "ure_balanced", metric, k, numbers, (math.nan, math.nan), replicates, n, left_out, BALANCED, reason, asking))
+        rows.append(
+            _estimate_row(
+                m,
+                "ure_balanced",
+                metric,
+                k,
+                numbers,
+                (math.nan, math.nan),
+                replicates,
+                n,
+                left_out,
+                BALANCED,
+                reason,
+                asking,
+            )
+        )
     return rows, _comparison_rows(models, "ure_balanced", metric, k, together, asking)
 
 

@@ -39,10 +39,10 @@ EMBEDDED = {
 }
 
 
-JAVA_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"  # quiet from the first line
-QUICK_START = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java plans and moves parcels, and is done before its best compiler would be; workers need the cores
+JAVA_OPTIONS = (
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"  # quiet from the first line
 )
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java plans and moves parcels, and is done before its best compiler would be; workers need the cores
 
 
 def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:

@@ -35,7 +35,9 @@ def open_file(uri: str) -> Any:
     return system.open_input_file(path)
 
 
-def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int | None, batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def parquet_batches(
+    uri: str, columns: list[str], first_row: int, end_row: int | None, batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row, or all from first_row on; text comes as dictionaries. A column that the file lacks is left out.
 
     A local file is read by the megabyte, as it is decoded: memory for whole column chunks, which Arrow takes otherwise, costs more to get than to fill. From
@@ -47,7 +49,13 @@ def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int |
         footer = pq.ParquetFile(handle)
         kinds = {name: footer.schema_arrow.field(name).type for name in columns if name in footer.schema_arrow.names}
         text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-        parquet = pq.ParquetFile(handle, metadata=footer.metadata, read_dictionary=text, pre_buffer=not local, buffer_size=READ_BYTES if local else 0)
+        parquet = pq.ParquetFile(
+            handle,
+            metadata=footer.metadata,
+            read_dictionary=text,
+            pre_buffer=not local,
+            buffer_size=READ_BYTES if local else 0,
+        )
         starts = [0]
         for group in range(parquet.num_row_groups):
             starts.append(starts[-1] + parquet.metadata.row_group(group).num_rows)
@@ -57,7 +65,9 @@ def parquet_batches(uri: str, columns: list[str], first_row: int, end_row: int |
                 for batch in parquet.iter_batches(batch_rows, [group], columns, use_threads=False):
                     n_rows = batch.num_rows
                     yield row, batch
-                    del batch  # a batch that is done with is freed before the next is read: its memory is still in the cache
+                    del (
+                        batch
+                    )  # a batch that is done with is freed before the next is read: its memory is still in the cache
                     row += n_rows
 
 

@@ -62,8 +62,12 @@ def split(text: str) -> Iterator[str]:
 
 def _ranked(source: str) -> tuple[str, ...]:
     """Every label of a source has a value and a place in a list of that many candidates."""
-    same = " AND ".join(f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied"))
-    least = " AND ".join(f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied"))  # NULL: cannot be known
+    same = " AND ".join(
+        f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied")
+    )
+    least = " AND ".join(
+        f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied")
+    )  # NULL: cannot be known
     place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
     return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
 
@@ -94,7 +98,11 @@ RANKS = Table(
         "truth IS NULL OR truth.probabilities IS NULL",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
-    ("run_id", "model", "inputs"),  # inputs: a fingerprint of what the model was ranked from, so that it is not ranked again
+    (
+        "run_id",
+        "model",
+        "inputs",
+    ),  # inputs: a fingerprint of what the model was ranked from, so that it is not ranked again
 )
 STATISTICS = Table(
     "statistics",
@@ -141,7 +149,11 @@ QUALITY = Table(
     "How many input rows broke a rule, an example of them, and what was done; and what each check of the random exposures says (verdict, docs/checks.md).",
     "run_id STRING NOT NULL, table STRING NOT NULL, rule STRING NOT NULL, n_rows BIGINT, example STRING, action STRING, verdict STRING, statistic DOUBLE, p DOUBLE",
     ("run_id", "table", "rule"),
-    ("n_rows >= 0", "verdict IS NULL OR verdict IN ('pass', 'warn', 'fail', 'not applicable')", "p IS NULL OR (p >= 0 AND p <= 1)"),
+    (
+        "n_rows >= 0",
+        "verdict IS NULL OR verdict IN ('pass', 'warn', 'fail', 'not applicable')",
+        "p IS NULL OR (p >= 0 AND p <= 1)",
+    ),
 )
 QUARANTINE = Table(
     "quarantine",
@@ -190,4 +202,16 @@ STUDY_ESTIMATES = Table(
     ("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
 )
 
-TABLES = (CATALOGUE, RANKS, STATISTICS, ESTIMATES, COMPARISONS, QUALITY, QUARANTINE, RUNS, TRIALS, AGREEMENT, STUDY_ESTIMATES)
+TABLES = (
+    CATALOGUE,
+    RANKS,
+    STATISTICS,
+    ESTIMATES,
+    COMPARISONS,
+    QUALITY,
+    QUARANTINE,
+    RUNS,
+    TRIALS,
+    AGREEMENT,
+    STUDY_ESTIMATES,
+)

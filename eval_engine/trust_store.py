@@ -20,17 +20,29 @@ CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE---
 def machine_certificates() -> list[bytes]:
     """What Python trusts here (SSL_CERT_FILE, else the system's file), DER; empty if there is no such file."""
     file = ssl.get_default_verify_paths().cafile
-    return [ssl.PEM_cert_to_DER_cert(text) for text in CERTIFICATE.findall(Path(file).read_text(errors="replace"))] if file else []
+    return (
+        [ssl.PEM_cert_to_DER_cert(text) for text in CERTIFICATE.findall(Path(file).read_text(errors="replace"))]
+        if file
+        else []
+    )
 
 
 def key_store(certificates: list[bytes]) -> bytes:
     """A Java key store of these certificates."""
     entries = [
-        struct.pack(">I", 2) + _text(f"c{n}") + struct.pack(">q", 0) + _text("X.509") + struct.pack(">I", len(der)) + der
+        struct.pack(">I", 2)
+        + _text(f"c{n}")
+        + struct.pack(">q", 0)
+        + _text("X.509")
+        + struct.pack(">I", len(der))
+        + der
         for n, der in enumerate(certificates)
     ]
     content = struct.pack(">III", 0xFEEDFEED, 2, len(entries)) + b"".join(entries)
-    return content + hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + content, usedforsecurity=False).digest()
+    return (
+        content
+        + hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + content, usedforsecurity=False).digest()
+    )
 
 
 def _text(text: str) -> bytes:

@@ -22,8 +22,25 @@ from eval_engine.statistics.balanced import lump_of, two_digits
 from eval_engine.statistics.bucket_sums import N_BUCKETS, Sums, add, bucket_of, no_sums
 
 PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
-PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("model", pa.string()), ("sums", pa.binary()), ("users", pa.binary()), ("values", pa.binary())])
-ROW = np.dtype([("bucket", "<i4"), ("cell", "<i4"), ("stratum", "<i4", 3), ("counts", "<i8", 3), ("whole", "<i8", 7), ("part", "<i8", 7)])
+PACKED_ARROW = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("model", pa.string()),
+        ("sums", pa.binary()),
+        ("users", pa.binary()),
+        ("values", pa.binary()),
+    ]
+)
+ROW = np.dtype(
+    [
+        ("bucket", "<i4"),
+        ("cell", "<i4"),
+        ("stratum", "<i4", 3),
+        ("counts", "<i8", 3),
+        ("whole", "<i8", 7),
+        ("part", "<i8", 7),
+    ]
+)
 NO_STRATUM = (-1, -1, -1)
 STRATIFIED = ("ure_macro", "recall")
 
@@ -35,7 +52,9 @@ class UserSums:
         self._model, self._question = model, question
         self._asked = question.asked()
         self._compared = {(_compared_by(metric), metric): n for n, metric in enumerate(question.compared())}
-        self._by_stratum = [cell for cell, (estimator, _) in enumerate(self._asked) if (estimator.name, estimator.metric) == STRATIFIED]
+        self._by_stratum = [
+            cell for cell, (estimator, _) in enumerate(self._asked) if (estimator.name, estimator.metric) == STRATIFIED
+        ]
         self._sums = no_sums(len(self._asked), N_BUCKETS)  # of the others
         self._strata = _Strata()
         self._stratum_sums = no_sums(len(self._by_stratum), 0)
@@ -46,7 +65,9 @@ class UserSums:
         if self._by_stratum:
             row = self._strata.rows(labelled["random"], bucket)
             more = no_sums(len(self._by_stratum), self._strata.n_rows - self._stratum_sums.counts.shape[1])
-            self._stratum_sums = Sums(*(np.concatenate(both, axis=1) for both in zip(self._stratum_sums, more, strict=True)))
+            self._stratum_sums = Sums(
+                *(np.concatenate(both, axis=1) for both in zip(self._stratum_sums, more, strict=True))
+            )
         tied = {source: _tied_users(one) for source, one in labelled.items()}
         values = np.empty((len(self._compared), hashes.size), np.float32)
         for cell, (estimator, metric) in enumerate(self._asked):
@@ -64,7 +85,11 @@ class UserSums:
         return self._packed_values(hashes, bucket, values, labelled)
 
     def _packed_values(
-        self, hashes: npt.NDArray[np.int64], bucket: Ints, values: npt.NDArray[np.float32], labelled: dict[str, Labelled]
+        self,
+        hashes: npt.NDArray[np.int64],
+        bucket: Ints,
+        values: npt.NDArray[np.float32],
+        labelled: dict[str, Labelled],
     ) -> pa.RecordBatch:
         some = np.flatnonzero(labelled["random"].n_positive > 0) if self._compared else np.empty(0, np.int64)
         some = some[np.argsort(bucket[some].astype(np.uint8), kind="stable")]
@@ -72,7 +97,13 @@ class UserSums:
         buckets, starts = np.unique(bucket[some], return_index=True)
         slices = [slice(*ends) for ends in pairwise([*starts, some.size])]
         nothing = [None] * buckets.size
-        return _batch(buckets, self._model, nothing, [hashes[s].tobytes() for s in slices], [values[:, s].tobytes() for s in slices])
+        return _batch(
+            buckets,
+            self._model,
+            nothing,
+            [hashes[s].tobytes() for s in slices],
+            [values[:, s].tobytes() for s in slices],
+        )
 
     def packed(self) -> pa.RecordBatch:
         """The sums of all users, a row of PACKED per bucket."""
@@ -111,7 +142,9 @@ class _Strata:
     def rows(self, random: Labelled, bucket: Ints) -> Ints:
         """The number of each user's stratum and bucket."""
         kinds, which = _kinds(random)
-        numbers = np.array([self._strata.setdefault(tuple(kind), len(self._strata)) for kind in kinds.tolist()], np.int64)
+        numbers = np.array(
+            [self._strata.setdefault(tuple(kind), len(self._strata)) for kind in kinds.tolist()], np.int64
+        )
         code = numbers[which] * N_BUCKETS + bucket
         self._row_of = np.concatenate([self._row_of, np.full(len(self._strata) * N_BUCKETS - self._row_of.size, -1)])
         new = np.unique(code[self._row_of[code] < 0])
@@ -132,7 +165,9 @@ def _kinds(random: Labelled) -> tuple[Ints, Ints]:
         return np.array([NO_STRATUM][: n_users or 0], np.int64), np.zeros(n_users, np.int64)
     kind = np.stack([two_digits(random.n_labelled), two_digits(random.candidates), lump_of(random.n_positive)])
     code = (
-        (kind[0] << 42) + (kind[1] << 21) + kind[2] if kind.max(initial=0) < 1 << 21 else np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
+        (kind[0] << 42) + (kind[1] << 21) + kind[2]
+        if kind.max(initial=0) < 1 << 21
+        else np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
     )
     _, first, which = np.unique(code, return_index=True, return_inverse=True)
     return kind[:, first].T, which.reshape(-1)
@@ -154,12 +189,16 @@ def _tied_users(labelled: Labelled) -> Ints:
     return np.flatnonzero(np.diff(ends))
 
 
-def _bound(estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], users: Ints, terms: Terms, ties: str) -> npt.NDArray[np.float64]:
+def _bound(
+    estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], users: Ints, terms: Terms, ties: str
+) -> npt.NDArray[np.float64]:
     """Numerators with every tie broken against (strict) or for (optimistic) the model."""
     if not users.size:
         return terms.numerator
     numerators = terms.numerator.copy()
-    numerators[users] = _terms(estimator, metric, {source: one.of(users) for source, one in labelled.items()}, ties).numerator
+    numerators[users] = _terms(
+        estimator, metric, {source: one.of(users) for source, one in labelled.items()}, ties
+    ).numerator
     return numerators
 
 
@@ -174,4 +213,6 @@ def _value(terms: Terms) -> npt.NDArray[np.float64]:
 
 def _batch(buckets: Ints, model: str, *columns: Sequence[bytes | None]) -> pa.RecordBatch:
     binary = [pa.array(column, pa.binary()) for column in columns]
-    return pa.RecordBatch.from_arrays([pa.array(buckets, pa.int32()), pa.array([model] * len(buckets), pa.string()), *binary], schema=PACKED_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(buckets, pa.int32()), pa.array([model] * len(buckets), pa.string()), *binary], schema=PACKED_ARROW
+    )

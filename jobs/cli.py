@@ -25,7 +25,12 @@ from eval_engine.config import check_run_id, read_yaml
 from eval_engine.errors import ConfigError, PlumblineError
 from jobs.run_config import RunConfig
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Which recommendation model is really better.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Which recommendation model is really better.",
+)
 Stage = Callable[[SparkSession, RunConfig, Console], None]
 RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead of the config's")]
 
@@ -106,7 +111,9 @@ def search(config: Annotated[Path, typer.Argument(help="the run's YAML file")], 
 
 
 @app.command()
-def study(config: Annotated[Path, typer.Argument(help="a run's YAML file with a study section")], run_id: RunIdOption = None) -> None:
+def study(
+    config: Annotated[Path, typer.Argument(help="a run's YAML file with a study section")], run_id: RunIdOption = None
+) -> None:
     """Simulate and train where the config says so, rank, and study how well each scheme agrees with the truth."""
     from jobs import rank, simulate
     from jobs import study as studying
@@ -169,7 +176,9 @@ def told(work: Callable[[], object]) -> NoReturn:
     try:
         work()
     except PlumblineError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False)
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False
+        )
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -25,8 +25,19 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Evaluate and write."""
     lake = Lake(spark, config.lake)
     asked = config.evaluate
-    question = Question(asked.metrics, asked.traditional, config.positive, asked.ties, ("random", "truth") if config.inputs.truth else ("random",))
-    with stage(lake, config, "evaluate", {}), planned_once(spark), batches_by_bytes(spark), spark_progress(spark, console, "Evaluating"):
+    question = Question(
+        asked.metrics,
+        asked.traditional,
+        config.positive,
+        asked.ties,
+        ("random", "truth") if config.inputs.truth else ("random",),
+    )
+    with (
+        stage(lake, config, "evaluate", {}),
+        planned_once(spark),
+        batches_by_bytes(spark),
+        spark_progress(spark, console, "Evaluating"),
+    ):
         run_id = {"run_id": config.run_id}
         rules = {row["rule"] for row in lake.rows(QUALITY, run_id)}
         if not lake.partitions(RANKS, config.run_id):

@@ -16,7 +16,13 @@ EVERY_SECONDS = 0.25
 def spark_progress(spark: SparkSession, console: Console, title: str) -> Iterator[None]:
     """Shows how far the work inside the block has come, and how long it took."""
     started = time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None, note="")
         over = threading.Event()
@@ -24,7 +30,12 @@ def spark_progress(spark: SparkSession, console: Console, title: str) -> Iterato
         def poll() -> None:
             while not over.wait(EVERY_SECONDS):
                 done, total, n_stages = _tasks(spark)
-                bar.update(task, total=total or None, completed=done, note=f"{done}/{total} tasks of {n_stages} stages" if total else "")
+                bar.update(
+                    task,
+                    total=total or None,
+                    completed=done,
+                    note=f"{done}/{total} tasks of {n_stages} stages" if total else "",
+                )
 
         watcher = threading.Thread(target=poll, daemon=True)
         watcher.start()

@@ -74,8 +74,15 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
     before, now = done_with(lake, config.run_id, "rank"), config.model_dump(mode="json")
-    done_before = before is not None and all(before.get(name) == now[name] for name in ("checks", "positive"))  # else the checks are made again
-    with stage(lake, config, "rank", inputs_of(config) | scores_of(config)), planned_once(spark), batches_by_bytes(spark), ExitStack() as until_done:
+    done_before = before is not None and all(
+        before.get(name) == now[name] for name in ("checks", "positive")
+    )  # else the checks are made again
+    with (
+        stage(lake, config, "rank", inputs_of(config) | scores_of(config)),
+        planned_once(spark),
+        batches_by_bytes(spark),
+        ExitStack() as until_done,
+    ):
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
@@ -109,9 +116,14 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(QUARANTINE, [], run_id)
         for row in quality:
             if row.verdict is None:
-                console.print(f"[yellow]{row.table}: {row.n_rows:,} rows {row.rule}, {row.action}[/] [dim](first: {row.example})[/]", highlight=False)
+                console.print(
+                    f"[yellow]{row.table}: {row.n_rows:,} rows {row.rule}, {row.action}[/] [dim](first: {row.example})[/]",
+                    highlight=False,
+                )
             elif row.verdict in (exposure_checks.WARN, exposure_checks.FAIL):
-                console.print(f"[yellow]{row.table}: {row.rule}: {row.verdict}[/] [dim]{escape(row.example)}[/]", highlight=False)
+                console.print(
+                    f"[yellow]{row.table}: {row.rule}: {row.verdict}[/] [dim]{escape(row.example)}[/]", highlight=False
+                )
 
 
 def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
@@ -119,7 +131,9 @@ def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
     if config.train is None or not config.train.search:
         return ()
     rows = lake.rows(TRIALS, {"run_id": config.run_id})
-    return tuple(sorted(row["model"] for row in rows if row["status"] == "failed" and row["model"] in config.train.trials))
+    return tuple(
+        sorted(row["model"] for row in rows if row["status"] == "failed" and row["model"] in config.train.trials)
+    )
 
 
 def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked:
@@ -127,7 +141,9 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
     tables = list(scores_of(config).values())
     settings = [config.frame, config.top, config.on_bad_rows, sorted(config.fused_models())]
     inputs = ranked_from(spark, tables, inputs_of(config).values(), settings)
-    if config.on_bad_rows == "quarantine":  # users that one model did not score are left out for all: each depends on all
+    if (
+        config.on_bad_rows == "quarantine"
+    ):  # users that one model did not score are left out for all: each depends on all
         inputs = [digest(own, inputs) for own in inputs]
     have = {partition["model"]: partition["inputs"] for partition in lake.partitions(RANKS, config.run_id)}
     missing = [name for name in config.fused_models() if name not in have]
@@ -136,7 +152,11 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
             f"ranks: model {missing[0]} has output: ranks, but the lake has no ranks of it for run {config.run_id}. Run jobs/train.py first."
         )
     kept = tuple(sorted(model for model, was in have.items() if was in inputs or model in config.fused_models()))
-    return Ranked(kept, tuple(set(have) - set(kept)), {number: own for number, own in enumerate(inputs) if own not in have.values()})
+    return Ranked(
+        kept,
+        tuple(set(have) - set(kept)),
+        {number: own for number, own in enumerate(inputs) if own not in have.values()},
+    )
 
 
 @contextmanager
@@ -146,7 +166,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
     frames = {
-        source: _read(spark, table, inputs[table], EXPOSED if source == "random" else PAIR) for source, table in TABLE.items() if table in inputs
+        source: _read(spark, table, inputs[table], EXPOSED if source == "random" else PAIR)
+        for source, table in TABLE.items()
+        if table in inputs
     }
     labels = {source: _pairs(df, TABLE[source], inputs[TABLE[source]]) for source, df in frames.items()}
     staging = _staging(config)
@@ -178,7 +200,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         )
         with few_scan_tasks(spark):
             found = ranking.assembled(spark, asked, settings)
-        until_done.callback(found.rows.unpersist)  # also after an error: a session that goes on would find the old labels under the same paths
+        until_done.callback(
+            found.rows.unpersist
+        )  # also after an error: a session that goes on would find the old labels under the same paths
         quality = _judged(found.facts, labels, models, config)
         told = exposure_checks.exposure_checks(spark, found, config.frame, "logged" in labels, config.checks.level)
         quality += exposure_checks.stopping(told, config.checks.stop_on)
@@ -233,7 +257,9 @@ def _models(tables: list[ScoreTable]) -> dict[str, int]:
     return models
 
 
-def write_ranks(lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]) -> None:
+def write_ranks(
+    lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]
+) -> None:
     """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model is ranked from."""
     where = {"run_id": run_id}
     if lake.not_for_workers:
@@ -245,7 +271,12 @@ def write_ranks(lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs:
     committed: list[Part] = []
     try:
         parts = [Part(*row) for row in ranking.written_files(made, target).collect()]
-        files = [WrittenFile(part.path, part.n_bytes, where | {"model": part.model, "inputs": inputs[part.model]}, part.stats) for part in parts]
+        files = [
+            WrittenFile(
+                part.path, part.n_bytes, where | {"model": part.model, "inputs": inputs[part.model]}, part.stats
+            )
+            for part in parts
+        ]
         lake.commit(RANKS, files, where, kept)
         committed = parts
     finally:
@@ -267,7 +298,11 @@ def _ids(table: ScoreTable) -> DataFrame:
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
     """The input tables that the config has, by name."""
-    return {name: where for name in ("catalogue", "exposures", "feedback", "truth") if (where := getattr(config.inputs, name))}
+    return {
+        name: where
+        for name in ("catalogue", "exposures", "feedback", "truth")
+        if (where := getattr(config.inputs, name))
+    }
 
 
 def scores_of(config: RunConfig) -> dict[str, Scores]:
@@ -307,23 +342,35 @@ def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, in
 def _unranked(lake: Lake, run_id: str) -> Quality:
     """Score vectors that could not be ranked, as the ranks table tells."""
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
-    example = F.concat(F.lit("model="), "model", F.lit(", user_id="), F.col("user_id").cast("string"), F.lit(": "), "problem")
+    example = F.concat(
+        F.lit("model="), "model", F.lit(", user_id="), F.col("user_id").cast("string"), F.lit(": "), "problem"
+    )
     found = bad.agg(F.count(F.lit(1)).alias("n_rows"), F.min(example).alias("example")).first()
-    return [QualityRow("scores", "bad_vector", found["n_rows"], found["example"], "quarantined")] if found and found["n_rows"] else []
+    return (
+        [QualityRow("scores", "bad_vector", found["n_rows"], found["example"], "quarantined")]
+        if found and found["n_rows"]
+        else []
+    )
 
 
 def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame:
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
     columns = f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE"
-    rows = rows_of_parcels(found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns)
+    rows = rows_of_parcels(
+        found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns
+    )
     row = F.to_json(F.struct(*PAIR), {"ignoreNullFields": "false"})
     if found.ranking.probabilities:
-        row = F.when(F.col("source") == "random", F.to_json(F.struct(*EXPOSED), {"ignoreNullFields": "false"})).otherwise(row)
+        row = F.when(
+            F.col("source") == "random", F.to_json(F.struct(*EXPOSED), {"ignoreNullFields": "false"})
+        ).otherwise(row)
     pairs = rows.select(table.alias("table"), "rule", row.alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(
-        F.lit("scores").alias("table"), F.lit("bad_vector").alias("rule"), F.to_json(F.struct("model", "user_id", "problem")).alias("row")
+        F.lit("scores").alias("table"),
+        F.lit("bad_vector").alias("rule"),
+        F.to_json(F.struct("model", "user_id", "problem")).alias("row"),
     )
     return pairs.unionByName(vectors)
 

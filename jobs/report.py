@@ -33,7 +33,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
         picture = save_plot(answers, folder / f"{config.run_id}.png", config.evaluate.metrics[0])
         checks = read_checks(spark, config.lake, config.run_id)
-        page = save_html(answers, run_facts(spark, config.lake, config.run_id), picture, folder / f"{config.run_id}.html", checks)
+        page = save_html(
+            answers, run_facts(spark, config.lake, config.run_id), picture, folder / f"{config.run_id}.html", checks
+        )
     print_checks(checks, console)
     print_report(answers, console)
     console.print(f"Tables: {config.lake}   Picture: {picture}   Page: {page}", soft_wrap=True, highlight=False)
@@ -58,14 +60,19 @@ def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[Es
     """The run's estimates, and the confidence of their intervals."""
     found = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
     if not found:
-        raise DataError(f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give another --lake.")
+        raise DataError(
+            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give another --lake."
+        )
     known = [name for name in EstimateRow._fields if name in found[0]]  # lakes of earlier versions have fewer
     return [EstimateRow(**{name: row[name] for name in known}) for row in found], found[0]["confidence"]
 
 
 def read_comparisons(spark: SparkSession, lake: str, run_id: str) -> list[ComparisonRow]:
     """The run's pairs of models; none in a lake of an earlier version."""
-    return [ComparisonRow(*[row[name] for name in ComparisonRow._fields]) for row in Lake(spark, lake).rows(COMPARISONS, {"run_id": run_id})]
+    return [
+        ComparisonRow(*[row[name] for name in ComparisonRow._fields])
+        for row in Lake(spark, lake).rows(COMPARISONS, {"run_id": run_id})
+    ]
 
 
 def read_checks(spark: SparkSession, lake: str, run_id: str) -> list[CheckLine]:
@@ -85,7 +92,9 @@ def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
     facts = {"run_id": run_id}
     for row in sorted(Lake(spark, lake).rows(RUNS, {"run_id": run_id}), key=lambda row: row["started_at"]):
         facts[f"{row['stage']} stage"] = (
-            f"{row['status']} in {row['seconds']:.1f} s, started {row['started_at']:%Y-%m-%d %H:%M} UTC" if row["seconds"] else row["status"]
+            f"{row['status']} in {row['seconds']:.1f} s, started {row['started_at']:%Y-%m-%d %H:%M} UTC"
+            if row["seconds"]
+            else row["status"]
         )
         facts |= {f"{name} version": value for name, value in row["versions"].items()} | row["inputs"]
     return facts

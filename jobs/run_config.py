@@ -24,16 +24,24 @@ class RunConfig(Evaluation):
         if not self.scores and not self.train:
             raise ValueError("scores: give at least one score table, or a train section that makes them")
         if self.study and self.inputs.truth is None:
-            raise ValueError("study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least")
+            raise ValueError(
+                "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least"
+            )
         if self.frame == "unseen" and self.inputs.feedback is None:
-            raise ValueError("frame: unseen leaves out logged pairs, so inputs.feedback is needed; or use frame: all_items")
+            raise ValueError(
+                "frame: unseen leaves out logged pairs, so inputs.feedback is needed; or use frame: all_items"
+            )
         if self.world and self.world.frame != self.frame:
-            raise ValueError(f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame that is ranked")
+            raise ValueError(
+                f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame that is ranked"
+            )
         needed = max(metric.k for metric in self.evaluate.metrics)
         if self.top < needed:
             raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
         if twice := sorted({table.model for table in self.scores if table.model} & set(self.fused_models())):
-            raise ValueError(f"scores: model {twice[0]} has a score table here and output: ranks in train. Give one of them another name")
+            raise ValueError(
+                f"scores: model {twice[0]} has a score table here and output: ranks in train. Give one of them another name"
+            )
         return self
 
     def score_tables(self) -> tuple[Scores, ...]:

@@ -55,10 +55,16 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
         if source.item is not None:
             reason = why_scanned
     if reason is None:
-        told = f"files read by the workers, users told by Spark, since {why_scanned}" if why_scanned else "files read by the workers"
+        told = (
+            f"files read by the workers, users told by Spark, since {why_scanned}"
+            if why_scanned
+            else "files read by the workers"
+        )
         return table._replace(files=files, scanned=bool(why_scanned), path_taken=told)
     if staging is None:
-        raise ConfigError(f"{name}: workers cannot read its files ({reason}). Give `staging`, a folder that Spark and the Python workers both reach.")
+        raise ConfigError(
+            f"{name}: workers cannot read its files ({reason}). Give `staging`, a folder that Spark and the Python workers both reach."
+        )
     copied = _copied(spark, table, staging)
     return copied._replace(path_taken=f"copied to {staging} by Spark, since {reason}")
 
@@ -76,10 +82,20 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     if kind == "csv":
         wanted = LONG | ({} if where.model else {"model": "text"})
         df = read_input(spark, name, where.path, kind, where.columns, wanted)
-        return ScoreTable(df, Source(number, name, where.model, "user_id", "item_id", "score", "float64", where.partial), (), False, "")
+        return ScoreTable(
+            df,
+            Source(number, name, where.model, "user_id", "item_id", "score", "float64", where.partial),
+            (),
+            False,
+            "",
+        )
     df = read_table(spark, name, where.path, kind)
     dense = names["scores"] in df.columns
-    needed = [names["user_id"], *([names["scores"]] if dense else [names["item_id"], names["score"]]), *([] if where.model else [names["model"]])]
+    needed = [
+        names["user_id"],
+        *([names["scores"]] if dense else [names["item_id"], names["score"]]),
+        *([] if where.model else [names["model"]]),
+    ]
     for column in needed:
         if column not in df.columns:
             raise DataError(
@@ -88,22 +104,40 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
             )
     for column in (names["user_id"], *([] if dense else [names["item_id"]])):
         if not isinstance(df.schema[column].dataType, (T.IntegralType, T.StringType)):
-            raise DataError(f"{name}: {column} has type {df.schema[column].dataType.simpleString().upper()}, but an integer or a string is needed.")
+            raise DataError(
+                f"{name}: {column} has type {df.schema[column].dataType.simpleString().upper()}, but an integer or a string is needed."
+            )
     if dense:
         if where.partial:
             raise ConfigError(f"{name}: partial: true is for long tables; a dense vector has a score for every item.")
         return ScoreTable(
             df,
-            Source(number, name, where.model, names["user_id"], None, names["scores"], _vector_dtype(spark, df, name, names["scores"], where, kind)),
+            Source(
+                number,
+                name,
+                where.model,
+                names["user_id"],
+                None,
+                names["scores"],
+                _vector_dtype(spark, df, name, names["scores"], where, kind),
+            ),
             (),
             False,
             "",
         )
     score = df.schema[names["score"]].dataType
     if not isinstance(score, T.NumericType):
-        raise DataError(f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but a number is needed.")
+        raise DataError(
+            f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but a number is needed."
+        )
     dtype = "float32" if isinstance(score, T.FloatType) else "float64"
-    return ScoreTable(df, Source(number, name, where.model, names["user_id"], names["item_id"], names["score"], dtype, where.partial), (), False, "")
+    return ScoreTable(
+        df,
+        Source(number, name, where.model, names["user_id"], names["item_id"], names["score"], dtype, where.partial),
+        (),
+        False,
+        "",
+    )
 
 
 def _vector_dtype(spark: SparkSession, df: DataFrame, name: str, column: str, where: Scores, kind: str) -> str:
@@ -118,9 +152,13 @@ def _vector_dtype(spark: SparkSession, df: DataFrame, name: str, column: str, wh
         )
     told = _properties(spark, where, kind).get("plumbline.dtype", where.dtype or "float32")
     if told not in DTYPES:
-        raise DataError(f"{name}: its property plumbline.dtype is {told!r}, but {', '.join(DTYPES)} are known. Set it to what the vectors hold.")
+        raise DataError(
+            f"{name}: its property plumbline.dtype is {told!r}, but {', '.join(DTYPES)} are known. Set it to what the vectors hold."
+        )
     if where.dtype and where.dtype != told:
-        raise DataError(f"{name}: the config says dtype {where.dtype}, the table's property plumbline.dtype {told}. Correct one of them.")
+        raise DataError(
+            f"{name}: the config says dtype {where.dtype}, the table's property plumbline.dtype {told}. Correct one of them."
+        )
     return told
 
 
@@ -154,5 +192,7 @@ def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
         raise ConfigError(
             f"{source.name}: workers cannot read {folder} either ({reason}). Give `staging`, a folder that Spark and the workers both reach."
         )
-    renamed = source._replace(user="user_id", item=source.item and "item_id", score="score" if source.item else "scores")
+    renamed = source._replace(
+        user="user_id", item=source.item and "item_id", score="score" if source.item else "scores"
+    )
     return ScoreTable(copy, renamed, files, False, "")

@@ -28,7 +28,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             made_from = f"plumbline {version('plumbline')} {name} {world.model_dump_json()}"
             if where is not None and last_commit(spark, where.path).get("userMetadata") != made_from:
                 table = getattr(simulate, name)(spark, world)
-                table.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("userMetadata", made_from).save(where.path)
+                table.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option(
+                    "userMetadata", made_from
+                ).save(where.path)
 
 
 if __name__ == "__main__":

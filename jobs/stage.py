@@ -28,7 +28,11 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
     spark = lake.spark
     versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
     started, clock = datetime.now(UTC), time.monotonic()
-    facts: tuple[str, dict[str, str], dict[str, str]] = (json.dumps(config.model_dump(mode="json"), sort_keys=True), versions, {})
+    facts: tuple[str, dict[str, str], dict[str, str]] = (
+        json.dumps(config.model_dump(mode="json"), sort_keys=True),
+        versions,
+        {},
+    )
 
     def write(status: str, seconds: float | None, told: tuple[object, ...], error: str | None) -> None:
         lake.put(RUNS, [(status, started, seconds, *told, error)], {"run_id": config.run_id, "stage": name})
@@ -46,7 +50,14 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
 
 def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
     """The config of the stage when it last ran, as JSON has it; None if it never did, or failed."""
-    return next((json.loads(row["config"]) for row in lake.rows(RUNS, {"run_id": run_id, "stage": name}) if row["status"] == "done"), None)
+    return next(
+        (
+            json.loads(row["config"])
+            for row in lake.rows(RUNS, {"run_id": run_id, "stage": name})
+            if row["status"] == "done"
+        ),
+        None,
+    )
 
 
 def input_version(spark: SparkSession, where: Input) -> str:

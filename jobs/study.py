@@ -36,21 +36,31 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     with stage(lake, config, "study", {}), planned_once(spark), batches_by_bytes(spark):
         with spark_progress(spark, console, "Studying"):
             if not lake.partitions(RANKS, config.run_id):
-                raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
+                raise DataError(
+                    f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first."
+                )
             ranks = lake.read(RANKS, config.run_id)
-            if config.on_bad_rows == "quarantine":  # else every user is ranked by every model, and need not be shuffled to find out
+            if (
+                config.on_bad_rows == "quarantine"
+            ):  # else every user is ranked by every model, and need not be shuffled to find out
                 ranks = ranked_by_all(ranks, {row["rule"] for row in lake.rows(QUALITY, run_id)})
-            found = found_in(ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence)
+            found = found_in(
+                ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence
+            )
             lake.put(STUDY_ESTIMATES, found.estimates, run_id)
             lake.put(AGREEMENT, found.agreement, run_id)
         groups = {model.name: debiasing(model) for model in config.train.panel} if config.train else {}
         study = Study(settings, found.candidates, found.estimates, found.agreement, groups)
         folder = Path(config.report)
-        pictures = {"Every model: true recall against each scheme": save_models(study, folder / f"{config.run_id}-models.png")}
+        pictures = {
+            "Every model: true recall against each scheme": save_models(study, folder / f"{config.run_id}-models.png")
+        }
         for scheme in SCHEMES:
             what = f"Agreement of {LABELS[scheme]} recall with true recall over its cutoff"
             pictures[what] = save_curves(study, scheme, folder / f"{config.run_id}-{scheme}.png")
-    page = save_page(study, pictures, run_facts(spark, config.lake, config.run_id), folder / f"{config.run_id}-study.html")
+    page = save_page(
+        study, pictures, run_facts(spark, config.lake, config.run_id), folder / f"{config.run_id}-study.html"
+    )
     print_study(study, console)
     console.print(f"Tables: {config.lake}   Pictures and page: {page}", soft_wrap=True, highlight=False)
 

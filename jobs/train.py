@@ -31,13 +31,17 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
     """Train and write; how each model went."""
     inputs, fused = config.inputs, config.fused_models()
     if config.train is None or inputs.feedback is None:
-        raise ConfigError("This config has no train section or no inputs.feedback, so there is nothing to train. See conf/demo.yaml.")
+        raise ConfigError(
+            "This config has no train section or no inputs.feedback, so there is nothing to train. See conf/demo.yaml."
+        )
     try:
         from models.progress import training_progress
         from models.train import train_all
         from models.trials_table import note_trial
     except ModuleNotFoundError as error:
-        raise ConfigError(f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'.") from None
+        raise ConfigError(
+            f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'."
+        ) from None
     table = _trials(config)
 
     def note(trial: "Trial") -> None:
@@ -46,13 +50,18 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
 
     with training_progress(console) as progress:
         ranking = _run(config) if fused else None
-        trials = train_all(config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note)
+        trials = train_all(
+            config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note
+        )
     if not table:
         console.print(
             f"[yellow]![/] The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
         )
     failed = [trial.model.name for trial in trials if trial.error]
-    for work, names in (("Trained and scored", {model.name for model in config.train.panel} - set(fused)), ("Trained and ranked", set(fused))):
+    for work, names in (
+        ("Trained and scored", {model.name for model in config.train.panel} - set(fused)),
+        ("Trained and ranked", set(fused)),
+    ):
         if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
             console.print(f"[green]✓[/] {work} {_few(done)}")
     if failed:
@@ -67,9 +76,17 @@ def show_trials(config: RunConfig, console: Console) -> None:
     table = _trials(config)
     rows = trials_of(table, config.run_id) if table else []
     shown = Shown(
-        Column("model", no_wrap=True, min_width=16), "status", "held out", "stop on", "epochs", "seconds", title=f"Trials of run {config.run_id}"
+        Column("model", no_wrap=True, min_width=16),
+        "status",
+        "held out",
+        "stop on",
+        "epochs",
+        "seconds",
+        title=f"Trials of run {config.run_id}",
     )
-    rows.sort(key=lambda row: (row["kind"], row["stop_on"] or "", row["held_out"] is None, row["held_out"], row["model"]))
+    rows.sort(
+        key=lambda row: (row["kind"], row["stop_on"] or "", row["held_out"] is None, row["held_out"], row["model"])
+    )
     for row in rows:
         held_out = "" if row["held_out"] is None else f"{abs(row['held_out']):.4f}"
         epochs = "" if row["epochs"] is None else f"{row['best_epoch']} of {row['epochs']}"
@@ -101,7 +118,9 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
     try:
         TorchDistributor(num_processes=processes, local_mode=False, use_gpu=False).run(__file__, *arguments)
     except RuntimeError as error:
-        raise TrainingError(f"one of {processes} processes failed: {error}. Its own message is in the log of its Spark task.") from None
+        raise TrainingError(
+            f"one of {processes} processes failed: {error}. Its own message is in the log of its Spark task."
+        ) from None
     finally:
         spark.stop()
 
@@ -115,7 +134,14 @@ def _run(config: RunConfig) -> "Run":
         raise ConfigError(
             f"train: output: ranks writes to the lake without Spark, but the lake {config.lake} is a catalog's. Give a folder or URI as `lake`, or output: scores."
         )
-    return Run(f"{full_path(config.lake)}/{RANKS.name}", config.run_id, config.inputs, config.frame, config.top, config.on_bad_rows)
+    return Run(
+        f"{full_path(config.lake)}/{RANKS.name}",
+        config.run_id,
+        config.inputs,
+        config.frame,
+        config.top,
+        config.on_bad_rows,
+    )
 
 
 if __name__ == "__main__":

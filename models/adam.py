@@ -54,6 +54,8 @@ class Adam:
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        for ours, saved in zip((self.first, self.second, self.steps), (state["first"], state["second"], state["steps"]), strict=True):
+        for ours, saved in zip(
+            (self.first, self.second, self.steps), (state["first"], state["second"], state["steps"]), strict=True
+        ):
             for tensor, value in zip(ours, saved, strict=True):
                 tensor.copy_(value)

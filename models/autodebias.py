@@ -44,7 +44,9 @@ class AutoDebiasLoss(nn.Module):
         self.by_label = nn.Parameter(torch.zeros(2))  # c
         self.by_logged = nn.Parameter(torch.full((2,), PLAIN_WEIGHT))  # c'
         self.label = nn.Parameter(torch.full((3,), PLAIN_LABEL))  # e
-        self.register_buffer("keys", torch.from_numpy(logged.users * logged.n_items + logged.items), persistent=False)  # sorted
+        self.register_buffer(
+            "keys", torch.from_numpy(logged.users * logged.n_items + logged.items), persistent=False
+        )  # sorted
         self.register_buffer("liked", torch.from_numpy(logged.positive.astype(np.int64)), persistent=False)
         self.register_buffer("random_users", torch.from_numpy(random.users), persistent=False)
         self.register_buffer("random_items", torch.from_numpy(random.items), persistent=False)
@@ -55,17 +57,27 @@ class AutoDebiasLoss(nn.Module):
         users, items, labels = batch.users, batch.items, batch.labels[:, 0]
         w1 = torch.exp(self.user[0, users] + self.item[0, items[:, 0]] + self.by_label[labels.long()])
         state = self._state(users, items[:, 1:])
-        w2 = torch.exp(self.user[1, users, None] + self.item[1, items[:, 1:]] + self.by_logged[(state > NOT_LOGGED).long()])
-        return w1 * cross_entropy(numbers[:, 0], labels) + (w2 * cross_entropy(numbers[:, 1:], self.label[state].sigmoid())).mean(1)
+        w2 = torch.exp(
+            self.user[1, users, None] + self.item[1, items[:, 1:]] + self.by_logged[(state > NOT_LOGGED).long()]
+        )
+        return w1 * cross_entropy(numbers[:, 0], labels) + (
+            w2 * cross_entropy(numbers[:, 1:], self.label[state].sigmoid())
+        ).mean(1)
 
     def learn(self, backbone: nn.Module, batch: Batch, generator: torch.Generator, processes: Processes) -> None:
         """One step of the weights, by what the assumed step of the backbone does to the random set."""
         parameters = dict(backbone.named_parameters())
         loss = self(backbone(batch.users, batch.items), batch).mean()
-        slopes = torch.autograd.grad(loss, list(parameters.values()), create_graph=True, allow_unused=True, materialize_grads=True)
+        slopes = torch.autograd.grad(
+            loss, list(parameters.values()), create_graph=True, allow_unused=True, materialize_grads=True
+        )
         eta = self.spec.assumed_learning_rate
-        assumed = {name: value.detach() - eta * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
-        drawn = torch.randint(len(self.random_users), (min(self.rows, len(self.random_users)),), generator=generator).to(self.random_users.device)
+        assumed = {
+            name: value.detach() - eta * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)
+        }
+        drawn = torch.randint(
+            len(self.random_users), (min(self.rows, len(self.random_users)),), generator=generator
+        ).to(self.random_users.device)
         numbers = functional_call(backbone, assumed, (self.random_users[drawn], self.random_items[drawn, None]))
         error = cross_entropy(numbers[:, 0], self.random_labels[drawn]).mean() / processes.size
         gradients = torch.autograd.grad(error, self.optimizer.parameters, allow_unused=True, materialize_grads=True)

@@ -36,7 +36,9 @@ class DoublyRobustLoss(nn.Module):
         weights = inverse_weights(item_propensity(counts, loss.propensity), counts)
         self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
         share = float(np.clip(logged.positive.mean() if len(logged.positive) else 0.5, 0.01, 0.99))
-        self.imputation = MatrixFactorisation(logged.n_users, logged.n_items, loss.dims, float(np.log(share / (1 - share))), generator)
+        self.imputation = MatrixFactorisation(
+            logged.n_users, logged.n_items, loss.dims, float(np.log(share / (1 - share))), generator
+        )
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         labels = self.imputation(batch.users, batch.items).sigmoid()

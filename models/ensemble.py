@@ -22,7 +22,9 @@ class EnsembleScorer(nn.Module):
 
     def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The weighted sum of these users' softmaxes."""
-        base, low = (torch.softmax(torch.from_numpy(scorer.score_block(users)), dim=1) for scorer in (self.base, self.low))
+        base, low = (
+            torch.softmax(torch.from_numpy(scorer.score_block(users)), dim=1) for scorer in (self.base, self.low)
+        )
         scores: npt.NDArray[np.float32] = base.add_(low, alpha=self.delta).numpy()
         return scores
 

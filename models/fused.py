@@ -67,13 +67,17 @@ def rank_fused(model: str, scorer: Scorer, labels: LabelLists, top: int, threads
         ahead: deque[Future[pa.RecordBatch]] = deque()
         for start in range(0, n_users, step):
             ahead.append(pool.submit(rows, start))
-            if len(ahead) > threads:  # no more than one block waits for a thread: memory stays bounded if writing is slow
+            if (
+                len(ahead) > threads
+            ):  # no more than one block waits for a thread: memory stays bounded if writing is slow
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
 
 
-def write_fused(ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]) -> list[Part]:
+def write_fused(
+    ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]
+) -> list[Part]:
     """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
     target = Target(run.table, run.run_id, uuid4().hex)
 
@@ -88,7 +92,9 @@ def write_fused(ranked: Ranked, labels: LabelLists, run: Run, threads: int, adva
         with suppress(OSError):  # the first error is the one to tell; a file that stays is in no commit
             sweep(target, ())
         if isinstance(error, OSError):
-            raise LakeError(f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room.") from None
+            raise LakeError(
+                f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room."
+            ) from None
         raise
     partition = {"run_id": run.run_id, "model": ranked.model, "inputs": ranked.inputs}
     files = [WrittenFile(part.path, part.n_bytes, partition, part.stats) for part in parts]
@@ -100,13 +106,19 @@ def write_fused(ranked: Ranked, labels: LabelLists, run: Run, threads: int, adva
     return parts
 
 
-def _rank_block(model: str, scorer: Scorer, labels: LabelLists, top: int, block: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.RecordBatch:
+def _rank_block(
+    model: str, scorer: Scorer, labels: LabelLists, top: int, block: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> pa.RecordBatch:
     """The rows of these users."""
     users, n_items = labels.users(model, int(block[0]), int(block[-1]) + 1), len(labels.item_ids)
     scores = scorer.score_block(block)
     if scores.shape != (len(block), n_items):
-        raise TrainingError(f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items.")
+        raise TrainingError(
+            f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items."
+        )
     found = found_in(users, scores, {}, labels.item_ids, top)
     for row, problem in sorted(found.problems.items()):
-        raise AstrayError(f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate.")
+        raise AstrayError(
+            f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate."
+        )
     return ranks_batch(users, found, labels.item_ids, n_items, "error")

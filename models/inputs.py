@@ -76,7 +76,9 @@ def _open(source: Input) -> ds.Dataset:
             "If it has deletion vectors or column mapping, rewrite it (REORG TABLE ... APPLY (PURGE)) or give a Parquet copy."
         ) from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{source.path}: cannot be read as {kind}: {error}. Check the path, or set `format` of this input.") from None
+        raise DataError(
+            f"{source.path}: cannot be read as {kind}: {error}. Check the path, or set `format` of this input."
+        ) from None
 
 
 def _typed(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -101,7 +103,9 @@ def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
         )
     if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         row = pc.index(pc.is_nan(values), True).as_py()
-        raise DataError(f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. Remove those rows.")
+        raise DataError(
+            f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. Remove those rows."
+        )
 
 
 def _id_type(found: pa.DataType) -> pa.DataType:

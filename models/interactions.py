@@ -76,7 +76,10 @@ def read_random_set(source: Input, data: Interactions) -> Interactions:
     same_type(source.path, "user_id", pairs.column("user_id").type, "the feedback", data.user_ids.type)
     same_type(source.path, "item_id", pairs.column("item_id").type, "the catalogue", data.item_ids.type)
     items = pc.index_in(pairs.column("item_id"), value_set=data.item_ids)
-    for column, found in (("item_id", items), ("user_id", pc.index_in(pairs.column("user_id"), value_set=data.user_ids))):
+    for column, found in (
+        ("item_id", items),
+        ("user_id", pc.index_in(pairs.column("user_id"), value_set=data.user_ids)),
+    ):
         if found.null_count:
             row = pc.index(pc.is_null(found), True).as_py()
             raise DataError(
@@ -102,13 +105,20 @@ def read_catalogue(catalogue: Input) -> pa.Array:
     counts = pc.value_counts(item_ids)
     if len(counts) < len(item_ids):
         twice = counts.filter(pc.greater(counts.field("counts"), 1))[0].as_py()
-        raise DataError(f"{catalogue.path}: item_id={twice['values']} comes {twice['counts']} times; an item has one position. Remove the others.")
+        raise DataError(
+            f"{catalogue.path}: item_id={twice['values']} comes {twice['counts']} times; an item has one position. Remove the others."
+        )
     return item_ids
 
 
-def _sorted_pairs(path: str, pairs: pa.Table, user_ids: pa.Array, item_ids: pa.Array, items: pa.ChunkedArray) -> Interactions:
+def _sorted_pairs(
+    path: str, pairs: pa.Table, user_ids: pa.Array, item_ids: pa.Array, items: pa.ChunkedArray
+) -> Interactions:
     """The pairs in the order of (user, item), each once."""
-    key = pc.index_in(pairs.column("user_id"), value_set=user_ids).to_numpy().astype(np.int64) * len(item_ids) + items.to_numpy()
+    key = (
+        pc.index_in(pairs.column("user_id"), value_set=user_ids).to_numpy().astype(np.int64) * len(item_ids)
+        + items.to_numpy()
+    )
     order = np.argsort(key, kind="stable")
     key = key[order]
     twice = np.flatnonzero(key[1:] == key[:-1])
@@ -129,4 +139,6 @@ def _pair(pairs: pa.Table, row: int) -> str:
 def same_type(path: str, column: str, found: pa.DataType, other: str, wanted: pa.DataType) -> None:
     """An error if an id has one type here and another there: no pair would match."""
     if found != wanted:
-        raise DataError(f"{path}: {column} is {found}, but {wanted} in {other}. Ids have one type in every table of a run: cast one of them.")
+        raise DataError(
+            f"{path}: {column} is {found}, but {wanted} in {other}. Ids have one type in every table of a run: cast one of them."
+        )

@@ -54,7 +54,9 @@ def _string_keys(ids: pa.Array) -> Keys:
     keys = np.zeros(len(ids), np.uint64)
     if lengths.sum() > 0:
         text = np.frombuffer(byte_buffer, np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
-        powers = np.concatenate([np.ones(1, np.uint64), np.cumprod(np.full(lengths.max() - 1, PRIME, np.uint64), dtype=np.uint64)])
+        powers = np.concatenate(
+            [np.ones(1, np.uint64), np.cumprod(np.full(lengths.max() - 1, PRIME, np.uint64), dtype=np.uint64)]
+        )
         text *= powers[np.arange(len(text)) - np.repeat(offsets[:-1] - offsets[0], lengths)]
         filled = lengths > 0  # reduceat gives an empty segment its neighbour's value
         keys[filled] = np.add.reduceat(text, (offsets[:-1] - offsets[0])[filled])

@@ -16,7 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.config import Inputs
-from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, PROBABILITY, SOURCES, TABLE, Gathered, Judged, judge, refuse, told
+from eval_engine.judged_labels import (
+    NUMBER,
+    OUTSIDE_FRAME,
+    PROBABILITY,
+    SOURCES,
+    TABLE,
+    Gathered,
+    Judged,
+    judge,
+    refuse,
+    told,
+)
 from eval_engine.packed import unpack
 from eval_engine.ranking.ranks_batch import Users, users_of_plan
 from models.inputs import read_rows
@@ -46,10 +57,14 @@ class LabelLists(NamedTuple):
         return sha.hexdigest()
 
 
-def read_label_lists(inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array, frame: str, on_bad_rows: str) -> LabelLists:
+def read_label_lists(
+    inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array, frame: str, on_bad_rows: str
+) -> LabelLists:
     """The labels of these users; items in catalogue order. A broken pair of any user is an error if on_bad_rows says so."""
     pairs = _pairs(inputs, user_ids, item_ids)
-    others = pc.unique(pairs.column("user_id").filter(pc.is_null(pc.index_in(pairs.column("user_id"), value_set=user_ids))))
+    others = pc.unique(
+        pairs.column("user_id").filter(pc.is_null(pc.index_in(pairs.column("user_id"), value_set=user_ids)))
+    )
     judged = list(_judged(pairs, pa.concat_arrays([user_ids, others.cast(user_ids.type)]), frame == "unseen"))
     if on_bad_rows == "error":
         _refuse_broken(pa.concat_batches([some.broken for some in judged]))

@@ -74,10 +74,17 @@ def learn(model: Model, ground: Ground) -> Learned:
     logged = logged_of(ground.data, ground.positive)
     if isinstance(model, Baseline):
         bar = ground.progress.add_task(f"train {model.name}", total=1.0, note="")
-        return Learned(make_baseline(model, ground.data, logged, ground.seed, lambda done: ground.progress.update(bar, completed=done)), None)
+        return Learned(
+            make_baseline(
+                model, ground.data, logged, ground.seed, lambda done: ground.progress.update(bar, completed=done)
+            ),
+            None,
+        )
     if isinstance(model, Ensemble):
         base = _by_gradient(model.base.model_copy(update={"name": model.name}), logged, ground)
-        low = _by_gradient(model.base.model_copy(update={"name": low_name(model.name)}), low_only(logged, model.low_share), ground)
+        low = _by_gradient(
+            model.base.model_copy(update={"name": low_name(model.name)}), low_only(logged, model.low_share), ground
+        )
         return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit)
     return _by_gradient(model, logged, ground)
 
@@ -93,9 +100,18 @@ def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
     bar = ground.progress.add_task(f"train {model.name}", total=model.epochs, note="")
 
     def report(step: Step) -> None:
-        ground.progress.update(bar, completed=step.done, note=f"epoch {step.epoch}  loss {step.loss:.4f}  {step.rate:,.0f} rows/s")
+        ground.progress.update(
+            bar, completed=step.done, note=f"epoch {step.epoch}  loss {step.loss:.4f}  {step.rate:,.0f} rows/s"
+        )
 
-    result = fit(task, model, ground.seed, report, ground.unfinished.of(model.name) if ground.unfinished else None, ground.processes)
+    result = fit(
+        task,
+        model,
+        ground.seed,
+        report,
+        ground.unfinished.of(model.name) if ground.unfinished else None,
+        ground.processes,
+    )
     ground.progress.update(bar, total=result.epochs, completed=result.epochs)
     return Learned(task.backbone.scorer(), result)
 
@@ -103,15 +119,21 @@ def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
 def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
     """Backbone, loss and samplers, ready to train."""
     data, seed = ground.data, ground.seed
-    held = held_out_mask(seed, id_keys(data.user_ids)[logged.users], id_keys(data.item_ids)[logged.items], model.validation_share)
+    held = held_out_mask(
+        seed, id_keys(data.user_ids)[logged.users], id_keys(data.item_ids)[logged.items], model.validation_share
+    )
     seen, kept_back = logged.where(~held), logged.where(held)
     training = make_sampler(model.sampler, seen, seen)
     base = _base(model, training, seen, seed)
     backbone = make_backbone(model, seen, base, generator_of(seed, "init")).to(ground.device)
     held_out = make_sampler(held_out_sampler(model.sampler), kept_back, logged)
     has_held_out = len(held_out.epoch(generator_of(seed, "held-out"))) > 0
-    metric = HeldOutMetric(model.name, model.stop_on, seen, kept_back) if model.stop_on != "loss" and has_held_out else None
-    return Task(backbone, _loss(model, seen, ground).to(ground.device), training, held_out if has_held_out else None, metric)
+    metric = (
+        HeldOutMetric(model.name, model.stop_on, seen, kept_back) if model.stop_on != "loss" and has_held_out else None
+    )
+    return Task(
+        backbone, _loss(model, seen, ground).to(ground.device), training, held_out if has_held_out else None, metric
+    )
 
 
 def _loss(model: Backbone, seen: Logged, ground: Ground) -> TrainingLoss:
@@ -127,7 +149,9 @@ def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
     generator = generator_of(seed, "base")
     rows = training.epoch(generator)[:BASE_ROWS]
     batch = training.batch(rows, generator, lambda users, items: torch.zeros(items.shape))
-    weights = batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights  # what all_pairs draws has no label
+    weights = (
+        batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights
+    )  # what all_pairs draws has no label
     share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
     if not 0 < share < 1:
         raise DataError(

@@ -23,7 +23,9 @@ class Logged(NamedTuple):
 
     def where(self, keep: npt.NDArray[np.bool_]) -> "Logged":
         """Those pairs only."""
-        return self._replace(users=self.users[keep], items=self.items[keep], positive=self.positive[keep], values=self.values[keep])
+        return self._replace(
+            users=self.users[keep], items=self.items[keep], positive=self.positive[keep], values=self.values[keep]
+        )
 
     def positives(self) -> "Logged":
         """The positive pairs only."""

@@ -37,22 +37,33 @@ class WeightedLoss(nn.Module):
         super().__init__()
         self.spec = loss
         counts, positives = logged.item_counts(), logged.positives().item_counts()
-        weights = inverse_weights(item_propensity(counts, loss.propensity), counts) if loss.propensity else np.ones(logged.n_items)
+        weights = (
+            inverse_weights(item_propensity(counts, loss.propensity), counts)
+            if loss.propensity
+            else np.ones(logged.n_items)
+        )
         self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
         self.register_buffer("popularity", torch.from_numpy(counts.astype(np.float32)))  # (n_items,)
-        self.register_buffer("share", torch.from_numpy((positives / max(positives.max(initial=0), 1)).astype(np.float32)))  # (n_items,)
+        self.register_buffer(
+            "share", torch.from_numpy((positives / max(positives.max(initial=0), 1)).astype(np.float32))
+        )  # (n_items,)
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         each = self._each(numbers, batch)
         if self.spec.residual_correlation:
-            each = each + self.spec.residual_correlation * correlation(each.mean(1), self.popularity[batch.items[:, 0]]).abs()
+            each = (
+                each
+                + self.spec.residual_correlation * correlation(each.mean(1), self.popularity[batch.items[:, 0]]).abs()
+            )
         return each
 
     def _each(self, numbers: Tensor, batch: Batch) -> Tensor:
         """The losses of pairs (n, k) or of comparisons (n, k - 1), weighted."""
         match self.spec:
             case spec.Bce():
-                return binary_cross_entropy_with_logits(numbers, batch.labels, weight=self._pair_weights(batch), reduction="none")
+                return binary_cross_entropy_with_logits(
+                    numbers, batch.labels, weight=self._pair_weights(batch), reduction="none"
+                )
             case spec.Mse():
                 error = (numbers.sigmoid() if self.spec.link == "sigmoid" else numbers) - batch.labels
                 return self._pair_weights(batch) * error * error
@@ -84,7 +95,9 @@ def correlation(left: Tensor, right: Tensor) -> Tensor:
     return torch.where(scale > 0, (left * right).sum() / scale.clamp(min=torch.finfo(scale.dtype).tiny).sqrt(), 0.0)
 
 
-def make_loss(loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator) -> WeightedLoss | DoublyRobustLoss:
+def make_loss(
+    loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator
+) -> WeightedLoss | DoublyRobustLoss:
     """The loss a config names, with the weights that the logged pairs give it."""
     if isinstance(loss, spec.DoublyRobust):
         return DoublyRobustLoss(loss, logged, generator)

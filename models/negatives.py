@@ -33,7 +33,9 @@ class EvenNegatives:
         self.degree = torch.from_numpy(np.bincount(positives.users, minlength=known.n_users))
         self.start = torch.cumsum(self.degree, 0) - self.degree
         rank = np.arange(len(positives.users)) - self.start.numpy()[positives.users]  # j of p_j
-        self.gaps = torch.from_numpy(positives.users * (self.n_items + 1) + positives.items - rank)  # sorted, and users do not overlap
+        self.gaps = torch.from_numpy(
+            positives.users * (self.n_items + 1) + positives.items - rank
+        )  # sorted, and users do not overlap
 
     def __call__(self, users: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         free = (self.n_items - self.degree[users])[:, None]
@@ -62,7 +64,9 @@ class PopularNegatives:
             row, _ = places = torch.nonzero(wanted, as_tuple=True)
             if not len(row):
                 break
-            drawn = torch.searchsorted(self.upper, torch.rand(len(row), generator=generator, dtype=torch.float64), right=True)
+            drawn = torch.searchsorted(
+                self.upper, torch.rand(len(row), generator=generator, dtype=torch.float64), right=True
+            )
             drawn = drawn.clamp_(max=self.n_items - 1)
             items[places] = drawn
             wanted[places] = self._liked(users[row], drawn)

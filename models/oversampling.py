@@ -52,7 +52,9 @@ def falling_chance(positives: Logged, spread: float) -> Epoch:
     """Rows of an epoch: as many as there are positives, unpopular items more often."""
     counts = positives.item_counts()
     exponent = -((counts / max(counts.max(initial=0), 1) / spread) ** 2)[positives.items] / 2
-    chance = np.exp(exponent - exponent.max(initial=-np.inf))  # the rarest item at 1: a small spread cannot round all to zero
+    chance = np.exp(
+        exponent - exponent.max(initial=-np.inf)
+    )  # the rarest item at 1: a small spread cannot round all to zero
     upper = torch.from_numpy(np.cumsum(chance) / max(chance.sum(), 1.0))
 
     def epoch(generator: torch.Generator) -> Tensor:

@@ -41,7 +41,10 @@ class Processes(NamedTuple):
             return tensors
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         dist.all_reduce(flat)
-        return [part.view_as(tensor) for part, tensor in zip(flat.split([tensor.numel() for tensor in tensors]), tensors, strict=True)]
+        return [
+            part.view_as(tensor)
+            for part, tensor in zip(flat.split([tensor.numel() for tensor in tensors]), tensors, strict=True)
+        ]
 
     def wait(self) -> None:
         """Until all are here."""

@@ -22,7 +22,10 @@ BPR: dict[str, Any] = {"kind": "mf", "biases": False, "loss": {"kind": "bpr"}, "
 PROPENSITY: dict[str, Any] = {"kind": "popularity", "power": 0.25, "floor": 0.1}
 
 
-STOPPING: dict[str, Any] = {"stop_on": "ndcg@10", "patience": 10}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
+STOPPING: dict[str, Any] = {
+    "stop_on": "ndcg@10",
+    "patience": 10,
+}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
 GRAPH_DECAYS = (0.0, 1e-7, 1e-6)  # more, and the vectors never leave popularity
 GRAPH: dict[str, Any] = {"learning_rate": 0.02}  # a graph starts as popularity, and takes some epochs to leave it
 
@@ -46,13 +49,19 @@ REGISTRY: dict[str, Composition] = {
     "popularity": Composition({"kind": "popularity"}, "[simpson] POP", {}),
     "positive_popularity": Composition({"kind": "positive_popularity"}, "[wtd] PosPop", {}),
     "average_rating": Composition({"kind": "average_rating"}, "[wtd] AvgRating", {}),
-    "user_knn": Composition({"kind": "user_knn"}, "[wtd] UB_KNN", {"neighbours": (10, 20, 50, 100), "power": (0.5, 1.0, 2.0)}),
-    "item_knn": Composition({"kind": "item_knn"}, "[wtd] IB_KNN", {"neighbours": (10, 20, 50, 100), "power": (0.5, 1.0, 2.0)}),
+    "user_knn": Composition(
+        {"kind": "user_knn"}, "[wtd] UB_KNN", {"neighbours": (10, 20, 50, 100), "power": (0.5, 1.0, 2.0)}
+    ),
+    "item_knn": Composition(
+        {"kind": "item_knn"}, "[wtd] IB_KNN", {"neighbours": (10, 20, 50, 100), "power": (0.5, 1.0, 2.0)}
+    ),
     "wmf": Composition({"kind": "wmf"}, "[Hu, Koren, Volinsky 2008]", {"dims": DIMS, "confidence": (1.0, 10.0, 40.0)}),
     "mf": _gradient({"kind": "mf", **POINTWISE}, "[Koren, Bell, Volinsky 2009] eq. 4", dims=DIMS),
     "mf_ratings": _gradient({"kind": "mf", **RATINGS}, "[Koren, Bell, Volinsky 2009] eq. 5", dims=DIMS),
     "bpr_mf": _gradient(BPR, "[Rendle et al. 2009]", dims=DIMS),
-    "weighted_bpr_mf": _gradient({**BPR, "sampler": {"kind": "popularity_negatives"}}, "[Gantner et al. 2012]", dims=DIMS),
+    "weighted_bpr_mf": _gradient(
+        {**BPR, "sampler": {"kind": "popularity_negatives"}}, "[Gantner et al. 2012]", dims=DIMS
+    ),
     "mmmf": _gradient({**BPR, "loss": {"kind": "hinge"}}, "[Weimer, Karatzoglou, Smola 2008]", dims=DIMS),
     "pmf": _gradient({"kind": "mf", "biases": False, **RATINGS}, "[Salakhutdinov, Mnih 2007] eq. 4", dims=DIMS),
     "pmf_nonlinear": _gradient(
@@ -78,13 +87,19 @@ REGISTRY: dict[str, Composition] = {
         contrast=(0.1, 0.2, 0.5, 1.0),
         weight_decay=GRAPH_DECAYS,
     ),
-    "rvae": _gradient({"kind": "rvae", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[bqs] eq. 18", kl=(0.1, 0.2, 1.0)),
+    "rvae": _gradient(
+        {"kind": "rvae", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}, "[bqs] eq. 18", kl=(0.1, 0.2, 1.0)
+    ),
     "mf_ips": _gradient(
         {"kind": "mf", **ON_LOSS, "loss": {"kind": "bce", "propensity": PROPENSITY}, "sampler": {"kind": "observed"}},
         "[Schnabel et al. 2016] eq. 10",
         dims=DIMS,
     ),
-    "mf_dr": _gradient({"kind": "mf", "loss": {"kind": "dr"}, "sampler": {"kind": "all_pairs"}}, "[Wang et al. 2019] eqs 5, 6", dims=DIMS),
+    "mf_dr": _gradient(
+        {"kind": "mf", "loss": {"kind": "dr"}, "sampler": {"kind": "all_pairs"}},
+        "[Wang et al. 2019] eqs 5, 6",
+        dims=DIMS,
+    ),
     "mf_negs": _gradient(
         {"kind": "mf", **POINTWISE, "sampler": {"kind": "hard_negatives"}},
         "[ure] section 4.2; [Shi et al. 2023]",
@@ -95,19 +110,34 @@ REGISTRY: dict[str, Composition] = {
         "[ure] section 4.2; [Shi et al. 2023]",
         **{"sampler.drawn": (50, 100, 200)},
     ),
-    "bpr_ips": _gradient({**BPR, "loss": {"kind": "bpr", "propensity": {**PROPENSITY, "power": 0.5, "floor": 0.05}}}, "[bqs] section 3.6, IPS"),
+    "bpr_ips": _gradient(
+        {**BPR, "loss": {"kind": "bpr", "propensity": {**PROPENSITY, "power": 0.5, "floor": 0.05}}},
+        "[bqs] section 3.6, IPS",
+    ),
     "bpr_boratto": _gradient(
         {**BPR, "loss": {"kind": "bpr", "residual_correlation": 0.01}},
         "[Boratto, Fenu, Marras 2021]",
         **{"loss.residual_correlation": (0.001, 0.01, 0.1)},
     ),
-    "bpr_pd": _gradient({**BPR, "loss": {"kind": "pd"}}, "[Zhang et al. 2021] eqs 6, 7", **{"loss.gamma": (0.02, 0.06, 0.1, 0.14, 0.18, 0.22)}),
-    "bpr_oversampled": _gradient({**BPR, "sampler": {"kind": "oversampled", "strategy": "dynamic"}}, "[bqs] eqs 19 to 22"),
-    "bpr_oversampled_evenly": _gradient({**BPR, "sampler": {"kind": "oversampled", "strategy": "uniform"}}, "[bqs] eq. 20"),
-    "bpr_jannach": _gradient(
-        {**BPR, "sampler": {"kind": "rare_positives"}}, "[Jannach et al. 2015] section 5", **{"sampler.spread": (0.1, 0.25, 0.5)}
+    "bpr_pd": _gradient(
+        {**BPR, "loss": {"kind": "pd"}},
+        "[Zhang et al. 2021] eqs 6, 7",
+        **{"loss.gamma": (0.02, 0.06, 0.1, 0.14, 0.18, 0.22)},
     ),
-    "bpr_ensemble": Composition({"kind": "ensemble", "base": {**STOPPING, **BPR}}, "[bqs] section 3.6, E", {"delta": (0.05, 0.2, 0.5, 0.75)}),
+    "bpr_oversampled": _gradient(
+        {**BPR, "sampler": {"kind": "oversampled", "strategy": "dynamic"}}, "[bqs] eqs 19 to 22"
+    ),
+    "bpr_oversampled_evenly": _gradient(
+        {**BPR, "sampler": {"kind": "oversampled", "strategy": "uniform"}}, "[bqs] eq. 20"
+    ),
+    "bpr_jannach": _gradient(
+        {**BPR, "sampler": {"kind": "rare_positives"}},
+        "[Jannach et al. 2015] section 5",
+        **{"sampler.spread": (0.1, 0.25, 0.5)},
+    ),
+    "bpr_ensemble": Composition(
+        {"kind": "ensemble", "base": {**STOPPING, **BPR}}, "[bqs] section 3.6, E", {"delta": (0.05, 0.2, 0.5, 0.75)}
+    ),
     "mf_autodebias": _gradient(
         {"kind": "mf", "loss": {"kind": "autodebias"}, "sampler": {"kind": "all_pairs"}},
         "[Chen et al. 2021] eqs 13 to 16; name the small random set in loss.random",
@@ -131,7 +161,11 @@ def merged(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     result = dict(spec)
     for key, value in changes.items():
         old = result.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and value.get("kind", old.get("kind")) == old.get("kind"):
+        if (
+            isinstance(old, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("kind", old.get("kind")) == old.get("kind")
+        ):
             value = merged(old, value)
         result[key] = value
     return result

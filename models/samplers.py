@@ -57,13 +57,21 @@ class LoggedPairs:
         labels = torch.cat([self.labels[rows, None], torch.zeros(n, self.drawn)], dim=1)
         logged = torch.zeros(n, 1 + self.drawn, dtype=torch.bool)
         logged[:, 0] = True
-        return Batch(self.users[rows], torch.cat([self.items[rows, None], others], dim=1), labels, logged, torch.ones_like(labels))
+        return Batch(
+            self.users[rows],
+            torch.cat([self.items[rows, None], others], dim=1),
+            labels,
+            logged,
+            torch.ones_like(labels),
+        )
 
 
 class PositivesAndNegatives:
     """Logged positives, each with negatives from a draw; `epoch` says which come in an epoch; left out, each once."""
 
-    def __init__(self, logged: Logged, draw: Draw, per_positive: int, epoch: Callable[[torch.Generator], Tensor] | None = None) -> None:
+    def __init__(
+        self, logged: Logged, draw: Draw, per_positive: int, epoch: Callable[[torch.Generator], Tensor] | None = None
+    ) -> None:
         positives = logged.positives()
         self.users, self.items = torch.from_numpy(positives.users), torch.from_numpy(positives.items)
         self.draw, self.per_positive = draw, per_positive
@@ -94,7 +102,9 @@ class Hardest:
         scores = score(batch.users, batch.items[:, 1:]).cpu()
         scores = torch.where(batch.weights[:, 1:] > 0, scores, -torch.inf)
         best = torch.topk(scores, self.hardest, dim=1, sorted=False).indices
-        return positive_first(batch.users, batch.items[:, 0], batch.items[:, 1:].gather(1, best), batch.weights[:, 1:].gather(1, best) > 0)
+        return positive_first(
+            batch.users, batch.items[:, 0], batch.items[:, 1:].gather(1, best), batch.weights[:, 1:].gather(1, best) > 0
+        )
 
 
 def positive_first(users: Tensor, positives: Tensor, negatives: Tensor, filled: Tensor) -> Batch:
@@ -122,7 +132,9 @@ def make_sampler(sampler: spec.Sampler, logged: Logged, known: Logged) -> Sample
         case spec.Oversampled():
             return PositivesAndNegatives(logged, EvenNegatives(known), 1, comparisons(logged.positives(), sampler))
         case spec.RarePositives():
-            return PositivesAndNegatives(logged, EvenNegatives(known), sampler.per_positive, falling_chance(logged.positives(), sampler.spread))
+            return PositivesAndNegatives(
+                logged, EvenNegatives(known), sampler.per_positive, falling_chance(logged.positives(), sampler.spread)
+            )
 
 
 def held_out_sampler(sampler: spec.Sampler) -> spec.Sampler:

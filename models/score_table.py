@@ -62,7 +62,9 @@ def layout_of(user_ids: pa.Array, n_items: int, block_mb: int, shard_mb: int) ->
 def finished(folder: Path, inputs: str) -> bool:
     """Whether the folder holds a complete table made from these inputs."""
     manifest = _read_manifest(folder)
-    return manifest.get("inputs") == inputs and all(_holds(folder / name, manifest["fingerprint"]) for name in manifest["shards"])
+    return manifest.get("inputs") == inputs and all(
+        _holds(folder / name, manifest["fingerprint"]) for name in manifest["shards"]
+    )
 
 
 def write_scores(
@@ -112,7 +114,9 @@ def binary_column(block: npt.NDArray[np.float32]) -> pa.Array:
     """Each row of the block as one binary value; the values are the block's own memory, shape (n,)."""
     rows, width = block.shape
     if rows * width * 4 > np.iinfo(np.int32).max:
-        raise LakeError(f"a block of {rows:,} x {width:,} scores passes the 2 GB of an Arrow binary column. Lower block_mb.")
+        raise LakeError(
+            f"a block of {rows:,} x {width:,} scores passes the 2 GB of an Arrow binary column. Lower block_mb."
+        )
     values = np.ascontiguousarray(block, dtype="<f4")
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width * 4)
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
@@ -139,8 +143,13 @@ class _Disk:
 def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, int, int], disk: _Disk) -> None:
     """Users start..stop of the table, a row group at a time, under a name that nobody reads until the disk holds it."""
     start, stop, group = span
-    schema = pa.schema([("user_id", content.user_ids.type), ("scores", pa.binary())], metadata={FINGERPRINT: content.fingerprint.encode()})
-    writer = pq.ParquetWriter(unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"])
+    schema = pa.schema(
+        [("user_id", content.user_ids.type), ("scores", pa.binary())],
+        metadata={FINGERPRINT: content.fingerprint.encode()},
+    )
+    writer = pq.ParquetWriter(
+        unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"]
+    )
 
     def finish() -> None:
         writer.close()
@@ -158,17 +167,25 @@ def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, 
 def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np.float32]) -> None:
     """An error if a block has the wrong shape, or a NaN, which has no rank."""
     if block.shape != (len(users), content.n_items):
-        raise TrainingError(f"model {content.model}: scores of shape {block.shape} for {len(users)} users and {content.n_items} items.")
+        raise TrainingError(
+            f"model {content.model}: scores of shape {block.shape} for {len(users)} users and {content.n_items} items."
+        )
     if np.isnan(block.min()):
         user = content.user_ids[int(users[np.isnan(block).any(axis=1).argmax()])].as_py()
-        raise AstrayError(f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. Train with a lower learning_rate.")
+        raise AstrayError(
+            f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. Train with a lower learning_rate."
+        )
 
 
 def _clear(folder: Path, names: set[str], fingerprint: str) -> None:
     """Remove the manifest and every shard that does not belong to this table."""
-    strange = [f.name for f in folder.iterdir() if not f.name.startswith(("_", ".")) and not f.match("shard-[0-9]*.parquet")]
+    strange = [
+        f.name for f in folder.iterdir() if not f.name.startswith(("_", ".")) and not f.match("shard-[0-9]*.parquet")
+    ]
     if strange:
-        raise LakeError(f"{folder} holds {strange[0]}, which is not part of a score table. Choose another folder for scores, or move it away.")
+        raise LakeError(
+            f"{folder} holds {strange[0]}, which is not part of a score table. Choose another folder for scores, or move it away."
+        )
     (folder / MANIFEST).unlink(missing_ok=True)
     for shard in folder.glob("shard-*.parquet"):
         if shard.name not in names or not _holds(shard, fingerprint):

@@ -73,7 +73,9 @@ def train_all(
 def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", trained_from: str) -> Trial:
     """Train and write one model, unless it is there; training that goes astray is told in the trial."""
     if folder := spec.checkpoints or (f"{spec.scores}/{CHECKPOINTS}" if spec.scores else None):
-        ground = ground._replace(unfinished=Unfinished(Path(folder), _hash(trained_from, spec.threads), spec.checkpoint_minutes))
+        ground = ground._replace(
+            unfinished=Unfinished(Path(folder), _hash(trained_from, spec.threads), spec.checkpoint_minutes)
+        )
     started = time.monotonic()
     try:
         if ranking:
@@ -97,7 +99,9 @@ def _forget(model: Model, ground: Ground) -> None:
             ground.unfinished.of(name).remove()
 
 
-def _ranked(model: Model, spec: Train, ground: Ground, ranking: "_Ranking", trained_from: str) -> tuple[str, Learned | None]:
+def _ranked(
+    model: Model, spec: Train, ground: Ground, ranking: "_Ranking", trained_from: str
+) -> tuple[str, Learned | None]:
     """What the model's ranks are made from, and the model, if they were not there yet."""
     inputs, run = _hash(trained_from, ranking.digest, ranking.run.frame, ranking.run.top), ranking.run
     if _agreed(ground.processes, ranked_from(run.table, run.run_id, model.name) == {inputs}):
@@ -118,7 +122,13 @@ def _scored(model: Model, spec: Train, ground: Ground, trained_from: str) -> tup
         return inputs, None
     with _threads(spec.threads):
         learned = learn(model, ground)
-        content = Content(model.name, data.user_ids, data.n_items, inputs, _hash(inputs, _weights_digest(learned.scorer), spec.threads))
+        content = Content(
+            model.name,
+            data.user_ids,
+            data.n_items,
+            inputs,
+            _hash(inputs, _weights_digest(learned.scorer), spec.threads),
+        )
         _write(table, content, learned.scorer, layout, ground)
     return inputs, learned
 
@@ -142,7 +152,9 @@ def _ranking(spec: Train, run: Run | None, data: Interactions, processes: Proces
     if not spec.fused_models():
         return None
     if run is None:
-        raise ConfigError(f"train: {spec.fused_models()[0]} has output: ranks, which needs a run with a lake to write to. Train it by jobs/train.py.")
+        raise ConfigError(
+            f"train: {spec.fused_models()[0]} has output: ranks, which needs a run with a lake to write to. Train it by jobs/train.py."
+        )
     labels = read_label_lists(run.inputs, data.user_ids, data.item_ids, run.frame, run.on_bad_rows)
     if processes.first:
         make_ranks_table(run.table, data.user_ids.type)
@@ -153,10 +165,14 @@ def _ranking(spec: Train, run: Run | None, data: Interactions, processes: Proces
 def device_of(name: str) -> torch.device:
     """The device a config names, if this machine has it."""
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("train.device is cuda, but torch finds no CUDA device here. Set it to cpu, or to auto to use one where there is one.")
+        raise ConfigError(
+            "train.device is cuda, but torch finds no CUDA device here. Set it to cpu, or to auto to use one where there is one."
+        )
     if name == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes on a machine, each has a GPU of its own
+    return torch.device(
+        "cuda", int(os.environ.get("LOCAL_RANK", "0"))
+    )  # of several processes on a machine, each has a GPU of its own
 
 
 @contextmanager
@@ -173,14 +189,18 @@ def _threads(n: int) -> Iterator[None]:
 def _write(folder: Path, content: Content, scorer: Scorer, layout: Layout, ground: Ground) -> None:
     """The score table, with a bar of its own."""
     n_users, progress, size = len(content.user_ids), ground.progress, ground.processes.size
-    bar = progress.add_task(f"score {content.model}", total=n_users, note=f"{n_users:,} users x {content.n_items:,} items")
+    bar = progress.add_task(
+        f"score {content.model}", total=n_users, note=f"{n_users:,} users x {content.n_items:,} items"
+    )
     write_scores(folder, content, scorer, layout, lambda users: progress.advance(bar, users * size), ground.processes)
 
 
 def _rank(ranked: Ranked, ranking: _Ranking, threads: int, progress: Progress) -> None:
     """The model's ranks, with a bar of their own; torch on one thread, since each block has a thread to itself."""
     n_users = ranking.labels.rows.num_rows
-    bar = progress.add_task(f"rank {ranked.model}", total=n_users, note=f"{n_users:,} users x {len(ranking.labels.item_ids):,} items")
+    bar = progress.add_task(
+        f"rank {ranked.model}", total=n_users, note=f"{n_users:,} users x {len(ranking.labels.item_ids):,} items"
+    )
     with _threads(1):
         write_fused(ranked, ranking.labels, ranking.run, threads, lambda users: progress.advance(bar, users))
 
@@ -189,7 +209,15 @@ def _trained_from(model: Model, spec: Train, ground: Ground, digest: str) -> str
     """A hash of all that the model's weights follow from; `digest` is that of the feedback."""
     loss = getattr(model, "loss", None)
     random = read_random_set(loss.random, ground.data).digest() if isinstance(loss, AutoDebias) else ""
-    return _hash(REVISION, model.model_dump(exclude={"output"}), spec.seed, ground.device.type, str(ground.positive), digest, random)
+    return _hash(
+        REVISION,
+        model.model_dump(exclude={"output"}),
+        spec.seed,
+        ground.device.type,
+        str(ground.positive),
+        digest,
+        random,
+    )
 
 
 def _weights_digest(scorer: Scorer) -> str:

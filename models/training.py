@@ -102,7 +102,9 @@ class _Training:
     def __init__(self, task: Task, spec: Gradient, seed: int, processes: Processes) -> None:
         self.task, self.spec, self.seed, self.processes = task, spec, seed, processes
         self.device = next(task.backbone.parameters()).device
-        own = [] if isinstance(task.loss, AutoDebiasLoss) else list(task.loss.parameters())  # AutoDebias learns its own from the random set
+        own = (
+            [] if isinstance(task.loss, AutoDebiasLoss) else list(task.loss.parameters())
+        )  # AutoDebias learns its own from the random set
         self.optimizer = Adam([*task.backbone.parameters(), *own], spec.learning_rate, spec.weight_decay)
         self.losses: list[float] = []
         self.held_out: list[float] = []
@@ -130,7 +132,12 @@ class _Training:
             self._check(value, f"step {self.row // self.spec.batch_size + 1}")
             self.total += value * len(rows)
             self.row += len(rows)
-            yield Step(number, number - 1 + self.row / n, self.total / self.row, (self.row - began) / (time.perf_counter() - started))
+            yield Step(
+                number,
+                number - 1 + self.row / n,
+                self.total / self.row,
+                (self.row - began) / (time.perf_counter() - started),
+            )
         self.losses.append(self.total / n)
         self.row, self.total, self.resume = 0, 0.0, None
         self._judge()
@@ -173,7 +180,11 @@ class _Training:
         if self.task.held_out is None:
             self.best_epoch = len(self.losses)
             return
-        result = -self.task.metric(self.task.backbone.scorer()) if self.task.metric else self._held_out_loss(self.task.held_out)
+        result = (
+            -self.task.metric(self.task.backbone.scorer())
+            if self.task.metric
+            else self._held_out_loss(self.task.held_out)
+        )
         self.held_out.append(result)
         if result < min(self.held_out[:-1], default=math.inf):
             self.best, self.best_epoch = copy.deepcopy(self.task.backbone.state_dict()), len(self.losses)

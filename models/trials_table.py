@@ -28,17 +28,23 @@ class Trial(NamedTuple):
 def note_trial(uri: str, run_id: str, trial: Trial) -> None:
     """Put the trial's row in place; a row of the same inputs stays if the model was there already."""
     name = trial.model.name
-    if trial.seconds is None and any(row["inputs"] == trial.inputs and row["status"] == "done" for row in trials_of(uri, run_id, name)):
+    if trial.seconds is None and any(
+        row["inputs"] == trial.inputs and row["status"] == "done" for row in trials_of(uri, run_id, name)
+    ):
         return
     where, schema = {"run_id": run_id, "model": name}, arrow_schema(TRIALS, "BIGINT")
     row = _row(trial)
     try:
         if not DeltaTable.is_deltatable(delta_uri(uri)):
             create_table(uri, TRIALS, "BIGINT")
-        columns = {column: pa.array([row[column]], schema.field(column).type) for column in TRIALS.names if column not in where}
+        columns = {
+            column: pa.array([row[column]], schema.field(column).type) for column in TRIALS.names if column not in where
+        }
         commit_files(uri, TRIALS, [write_file(uri, pa.table(columns), where)], where)
     except (DeltaError, OSError) as error:
-        raise LakeError(f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} Give a writable `lake` in the config.") from None
+        raise LakeError(
+            f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} Give a writable `lake` in the config."
+        ) from None
 
 
 def trials_of(uri: str, run_id: str, model: str | None = None) -> list[dict[str, Any]]:

@@ -32,7 +32,11 @@ class HeldOutMetric:
     def __call__(self, scorer: Scorer) -> float:
         """The mean over the users."""
         step = max(1, BLOCK_BYTES // (4 * self.seen.n_items))
-        return float(np.mean(np.concatenate([self._of(scorer, self.users[at : at + step]) for at in range(0, len(self.users), step)])))
+        return float(
+            np.mean(
+                np.concatenate([self._of(scorer, self.users[at : at + step]) for at in range(0, len(self.users), step)])
+            )
+        )
 
     def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The metric of each of these users, shape (n,)."""

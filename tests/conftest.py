@@ -21,7 +21,9 @@ USERS, ITEMS, EXPOSED = 40, 30, 6
 if process := os.environ.get("PYTEST_XDIST_WORKER"):
     root = Path(__file__).parent.parent
     kernels = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.glob("eval_engine/kernels/*.py"))))
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / f"{kernels.hexdigest()[:12]}-{process}"))
+    os.environ.setdefault(
+        "NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / f"{kernels.hexdigest()[:12]}-{process}")
+    )
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +49,13 @@ class SmallRun:
         value = rng.integers(1, 6, (USERS, ITEMS)).astype(float)
         order = rng.permuted(np.tile(np.arange(ITEMS), (USERS, 1)), axis=1)
         self.users, self.items, self.truth_values = users, items, value
-        self.logged, self.exposed = order[:, :5], order[:, 5 : 5 + EXPOSED]  # positions; disjoint, as the frame unseen demands
-        self.scores = {name: rng.integers(-4, 5, (USERS, ITEMS)).astype(np.float32) for name in ("a", "b")}  # few values: many ties
+        self.logged, self.exposed = (
+            order[:, :5],
+            order[:, 5 : 5 + EXPOSED],
+        )  # positions; disjoint, as the frame unseen demands
+        self.scores = {
+            name: rng.integers(-4, 5, (USERS, ITEMS)).astype(np.float32) for name in ("a", "b")
+        }  # few values: many ties
         self.tables = {
             "catalogue": pa.table({"item_id": items, "position": np.arange(ITEMS, dtype=np.int32)}),
             "feedback": self.pairs(self.logged),
@@ -73,11 +80,18 @@ class SmallRun:
         """Labelled pairs of every user at these positions."""
         rows = np.repeat(np.arange(USERS), positions.shape[1])
         flat = positions.ravel()
-        return pa.table({"user_id": self.users[rows], "item_id": self.items[flat], "value": self.truth_values[rows, flat]})
+        return pa.table(
+            {"user_id": self.users[rows], "item_id": self.items[flat], "value": self.truth_values[rows, flat]}
+        )
 
     def vectors(self, model: str) -> pa.Table:
         """The model's dense score table."""
-        return pa.table({"user_id": self.users, "scores": pa.array([row.astype("<f4").tobytes() for row in self.scores[model]], pa.binary())})
+        return pa.table(
+            {
+                "user_id": self.users,
+                "scores": pa.array([row.astype("<f4").tobytes() for row in self.scores[model]], pa.binary()),
+            }
+        )
 
     def write(self) -> Path:
         """The tables as Parquet, the config as YAML; its path."""
@@ -109,7 +123,11 @@ class SmallRun:
 
         config = load(self.write())
         lake = Lake(spark, config.lake)
-        with told_plainly(), batches_by_bytes(spark), rank.checked(spark, config, lake, rank.already_ranked(spark, config, lake)) as inputs:
+        with (
+            told_plainly(),
+            batches_by_bytes(spark),
+            rank.checked(spark, config, lake, rank.already_ranked(spark, config, lake)) as inputs,
+        ):
             return ranked_rows(plans(inputs.found), inputs.found.id_type).collect()
 
     def rows(self, spark: SparkSession, table: str) -> list[Any]:

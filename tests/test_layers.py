@@ -63,7 +63,12 @@ def test_models_import_neither_spark_nor_jobs() -> None:
     for file in files("models"):
         assert not tops(file) & {"pyspark", "jobs"}, file
         spark_side = {name for name in imported(file) if name.startswith("eval_engine.")}
-        assert not spark_side & {"eval_engine.session", "eval_engine.lake", "eval_engine.inputs", "eval_engine.ranking.rank"}, file
+        assert not spark_side & {
+            "eval_engine.session",
+            "eval_engine.lake",
+            "eval_engine.inputs",
+            "eval_engine.ranking.rank",
+        }, file
 
 
 def test_no_module_hides_behind_a_vague_name() -> None:

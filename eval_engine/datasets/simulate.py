@@ -36,16 +36,25 @@ def truth(spark: SparkSession, world: World) -> DataFrame:
 def catalogue(spark: SparkSession, world: World) -> DataFrame:
     """The items: item_id, position, category, duration_seconds, feature_0, feature_1, ..."""
     names = [f"feature_{j}" for j in range(world.features)]
-    schema = ", ".join(["item_id BIGINT, position INT, category INT, duration_seconds DOUBLE", *(f"{name} DOUBLE" for name in names)])
+    schema = ", ".join(
+        ["item_id BIGINT, position INT, category INT, duration_seconds DOUBLE", *(f"{name} DOUBLE" for name in names)]
+    )
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         items = items_of(world)
         for batch in batches:
             positions = batch.column(0).to_numpy()
-            known = [item_ids(positions), positions.astype(np.int32), items.category[positions], items.duration_seconds[positions]]
+            known = [
+                item_ids(positions),
+                positions.astype(np.int32),
+                items.category[positions],
+                items.duration_seconds[positions],
+            ]
             columns = known + [feature[positions] for feature in items.features]
-            yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns], ["item_id", "position", "category", "duration_seconds", *names])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(c) for c in columns], ["item_id", "position", "category", "duration_seconds", *names]
+            )
 
     return spark.range(world.items).mapInArrow(rows, schema)
 
@@ -60,7 +69,9 @@ def _pairs(spark: SparkSession, world: World, pairs_of: Callable[[World, int], P
     return spark.range(world.users).mapInArrow(rows, PAIRS)
 
 
-def pair_batches(world: World, users: Iterable[int], pairs_of: Callable[[World, int], Pairs]) -> Iterator[pa.RecordBatch]:
+def pair_batches(
+    world: World, users: Iterable[int], pairs_of: Callable[[World, int], Pairs]
+) -> Iterator[pa.RecordBatch]:
     """The pairs of these users, one row per pair, in batches of at least ROWS_PER_BATCH rows and less than one user more."""
     waiting: dict[int, Pairs] = {}
     n_rows = 0
@@ -79,4 +90,6 @@ def _flat(pairs: dict[int, Pairs]) -> pa.RecordBatch:
     user = np.repeat(user_ids(np.array(list(pairs))), [len(of_user.positions) for of_user in pairs.values()])
     item = item_ids(np.concatenate([of_user.positions for of_user in pairs.values()]))
     value = np.concatenate([of_user.values for of_user in pairs.values()])
-    return pa.RecordBatch.from_arrays([pa.array(user), pa.array(item), pa.array(value)], ["user_id", "item_id", "value"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(user), pa.array(item), pa.array(value)], ["user_id", "item_id", "value"]
+    )

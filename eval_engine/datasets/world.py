@@ -32,7 +32,22 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 # One random stream each; a new purpose goes to the end, or every world changes.
-ITEM_TASTE, QUALITY, HYPE, FEATURES, CENTRES, DURATION, USER_TASTE, BELIEF, GENEROSITY, NOISE, SHOWN, ANSWERED, EXPOSED, TRUTH = range(14)
+(
+    ITEM_TASTE,
+    QUALITY,
+    HYPE,
+    FEATURES,
+    CENTRES,
+    DURATION,
+    USER_TASTE,
+    BELIEF,
+    GENEROSITY,
+    NOISE,
+    SHOWN,
+    ANSWERED,
+    EXPOSED,
+    TRUTH,
+) = range(14)
 
 
 class World(Strict):
@@ -47,7 +62,9 @@ class World(Strict):
     )
     truth_share: float = Field(1.0, ge=0, le=1, description="share of users whose complete truth is kept")
     dims: int = Field(4, ge=1, description="dimensions of taste")
-    features: int = Field(3, ge=0, description="numeric columns of the catalogue, each a noisy look at one dimension of taste")
+    features: int = Field(
+        3, ge=0, description="numeric columns of the catalogue, each a noisy look at one dimension of taste"
+    )
     categories: int = Field(12, ge=1, description="categories of items, by taste")
     liked_share: float = Field(0.15, gt=0, lt=0.5, description="share of all pairs with a value above 3, roughly")
     taste: float = Field(1.1, ge=0, description="standard deviation of the match of tastes")
@@ -60,7 +77,9 @@ class World(Strict):
     prediction_pull: float = Field(1.8, ge=0, description="how strongly it shows what it predicts to be liked")
     accuracy: float = Field(0.1, ge=0, le=1, description="correlation of the taste it believes in with the user's own")
     answer_best: float = Field(0.5, gt=0, le=1, description="chance that a user answers an item worth a 5")
-    answer_decay: float = Field(0.8, gt=0, le=1, description="factor on that chance for each point less; 1: liking does not matter")
+    answer_decay: float = Field(
+        0.8, gt=0, le=1, description="factor on that chance for each point less; 1: liking does not matter"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -112,14 +131,19 @@ def items_of(world: World) -> Items:
     n = world.items
     taste = np.ascontiguousarray(stream(world, ITEM_TASTE).standard_normal((n, world.dims), dtype=np.float32).T)
     quality = 1 - stream(world, QUALITY).standard_exponential(n, dtype=np.float32)
-    log_popularity = np.float32(world.ties) * quality + stream(world, HYPE).standard_exponential(n, dtype=np.float32) - 1
+    log_popularity = (
+        np.float32(world.ties) * quality + stream(world, HYPE).standard_exponential(n, dtype=np.float32) - 1
+    )
     seen = taste[np.arange(world.features) % world.dims]
     return Items(
         taste=taste * np.float32(world.taste / sqrt(world.dims)),
         quality=quality * np.float32(world.quality),
         log_popularity=log_popularity,
-        category=_nearest(stream(world, CENTRES).standard_normal((world.categories, world.dims), dtype=np.float32), taste),
-        duration_seconds=1 + np.round(60 * np.exp(0.6 * stream(world, DURATION).standard_normal(n) - 0.4 * log_popularity), 1),
+        category=_nearest(
+            stream(world, CENTRES).standard_normal((world.categories, world.dims), dtype=np.float32), taste
+        ),
+        duration_seconds=1
+        + np.round(60 * np.exp(0.6 * stream(world, DURATION).standard_normal(n) - 0.4 * log_popularity), 1),
         features=seen + 0.5 * stream(world, FEATURES).standard_normal((n, world.features)).T,
     )
 
@@ -149,7 +173,9 @@ def logged(world: World, user: int) -> Pairs:
     shown = _shown(world, user)
     values = ratings(world, user)[shown]
     # One draw per item of the catalogue: whether an item is answered does not depend on what else is shown.
-    answered = stream(world, ANSWERED, user).random(world.items)[shown] < world.answer_best * world.answer_decay ** (5 - values)
+    answered = stream(world, ANSWERED, user).random(world.items)[shown] < world.answer_best * world.answer_decay ** (
+        5 - values
+    )
     return Pairs(shown[answered], values[answered])
 
 
@@ -175,10 +201,15 @@ def _shown(world: World, user: int) -> Ints:
     """Positions shown by the deployed system, ascending, shape (shown,)."""
     items, own = items_of(world), _own_taste(world, user)
     error = stream(world, BELIEF, user).standard_normal(world.dims, dtype=np.float32)
-    predicted = _match(np.float32(world.accuracy) * own + np.float32(sqrt(1 - world.accuracy**2)) * error, items) + items.log_popularity
+    predicted = (
+        _match(np.float32(world.accuracy) * own + np.float32(sqrt(1 - world.accuracy**2)) * error, items)
+        + items.log_popularity
+    )
     pull = np.float32(world.popularity_pull) * items.log_popularity + np.float32(world.prediction_pull) * predicted
     waiting = stream(world, SHOWN, user).standard_exponential(world.items, dtype=np.float32)
-    pull -= np.log(np.maximum(waiting, np.finfo(np.float32).tiny))  # + Gumbel, so the top is a draw without replacement; float32 draws do hit 0
+    pull -= np.log(
+        np.maximum(waiting, np.finfo(np.float32).tiny)
+    )  # + Gumbel, so the top is a draw without replacement; float32 draws do hit 0
     return np.sort(np.argpartition(-pull, world.shown - 1)[: world.shown])
 
 

@@ -35,7 +35,9 @@ class Estimator(NamedTuple):
     terms: Callable[..., Terms]  # (labelled, k, ties) -> Terms
     estimand: str
     left_out: str  # whom the denominators leave out, in words
-    unknown: str = "their positives are beyond the end of a partial list, where ranks cannot be known"  # why a numerator is NaN
+    unknown: str = (
+        "their positives are beyond the end of a partial list, where ranks cannot be known"  # why a numerator is NaN
+    )
 
     def __str__(self) -> str:
         return f"{self.name} {self.metric}"

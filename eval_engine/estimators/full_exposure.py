@@ -46,13 +46,24 @@ def auc_selected(labelled: Labelled, k: int, ties: str, exposures: Ints) -> Term
     """The same, each user weighted by the chance that this many random exposures show both kinds."""
     share, both = auc(labelled, k, ties)
     n, total = labelled.n_positive, labelled.candidates
-    weight = chance_of_a_positive(n, exposures, total) + chance_of_a_positive(total - n, exposures, total) - (np.asarray(exposures) > 0)
-    weight = np.where((both > 0) & (np.asarray(exposures) > 1), np.maximum(weight, 0.0), 0.0)  # of one exposure exactly 0, not 1e-16
+    weight = (
+        chance_of_a_positive(n, exposures, total)
+        + chance_of_a_positive(total - n, exposures, total)
+        - (np.asarray(exposures) > 0)
+    )
+    weight = np.where(
+        (both > 0) & (np.asarray(exposures) > 1), np.maximum(weight, 0.0), 0.0
+    )  # of one exposure exactly 0, not 1e-16
     return Terms(weight * share, weight)
 
 
 FULL_MACRO = Estimator(
-    "full_macro", "recall", "truth", recall_macro, "The mean recall of the users who have a positive among their candidates.", NO_POSITIVE
+    "full_macro",
+    "recall",
+    "truth",
+    recall_macro,
+    "The mean recall of the users who have a positive among their candidates.",
+    NO_POSITIVE,
 )
 FULL_MICRO = Estimator(
     "full_micro",
@@ -71,14 +82,31 @@ FULL_SELECTED = Estimator(
     NO_POSITIVE,
 )
 FULL_PRECISION = Estimator(
-    "full_mean", "precision", "truth", precision, "The mean over all users of the share of positives among their top k.", NO_CANDIDATE
+    "full_mean",
+    "precision",
+    "truth",
+    precision,
+    "The mean over all users of the share of positives among their top k.",
+    NO_CANDIDATE,
 )
-FULL_DCG = Estimator("full_mean", "dcg", "truth", dcg, "The mean over all users of the DCG of their list at k.", NO_CANDIDATE)
+FULL_DCG = Estimator(
+    "full_mean", "dcg", "truth", dcg, "The mean over all users of the DCG of their list at k.", NO_CANDIDATE
+)
 FULL_NDCG = Estimator(
-    "full_macro", "ndcg", "truth", ndcg_macro, "The mean nDCG at k of the users who have a positive among their candidates.", NO_POSITIVE
+    "full_macro",
+    "ndcg",
+    "truth",
+    ndcg_macro,
+    "The mean nDCG at k of the users who have a positive among their candidates.",
+    NO_POSITIVE,
 )
 FULL_NDCG_MEAN = Estimator(
-    "full_mean", "ndcg", "truth", ndcg_mean, "The mean over all users of nDCG at k, 0 for users without a positive.", NO_CANDIDATE
+    "full_mean",
+    "ndcg",
+    "truth",
+    ndcg_mean,
+    "The mean over all users of nDCG at k, 0 for users without a positive.",
+    NO_CANDIDATE,
 )
 FULL_AUC = Estimator(
     "full_macro",
@@ -104,7 +132,9 @@ FULL_MAP = Estimator(
     "The mean average precision at k of the users who have a positive among their candidates.",
     NO_POSITIVE,
 )
-FULL_HIT_RATE = Estimator("full_mean", "hit_rate", "truth", hit_rate, "The share of all users with a positive in their top k.", NO_CANDIDATE)
+FULL_HIT_RATE = Estimator(
+    "full_mean", "hit_rate", "truth", hit_rate, "The share of all users with a positive in their top k.", NO_CANDIDATE
+)
 ESTIMATORS = (
     FULL_MACRO,
     FULL_MICRO,

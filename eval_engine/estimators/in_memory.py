@@ -28,21 +28,27 @@ NO_CUTOFF = 1  # an estimator of the whole list does not look at k
 class AtK(Protocol):
     """A metric of the top k."""
 
-    def __call__(self, facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95) -> Estimate:
+    def __call__(
+        self, facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
+    ) -> Estimate:
         """The estimate with its interval."""
 
 
 class WholeList(Protocol):
     """A metric of the whole list."""
 
-    def __call__(self, facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95) -> Estimate:
+    def __call__(
+        self, facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
+    ) -> Estimate:
         """The estimate with its interval."""
 
 
 def at_k(estimator: Estimator) -> AtK:
     """The estimator as a function of facts and a cutoff."""
 
-    def estimated(facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95) -> Estimate:
+    def estimated(
+        facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
+    ) -> Estimate:
         labelled = Labelled(facts, positive, all_labelled=estimator.source == "truth")
         return estimate(ratio_sums(estimator.terms(labelled, k, ties)), confidence)
 
@@ -54,7 +60,9 @@ def whole_list(estimator: Estimator) -> WholeList:
     """The estimator as a function of facts."""
     of = at_k(estimator)
 
-    def estimated(facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95) -> Estimate:
+    def estimated(
+        facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
+    ) -> Estimate:
         return of(facts, NO_CUTOFF, positive, ties, confidence)
 
     estimated.__doc__ = of.__doc__

@@ -23,19 +23,25 @@ Doubles = npt.NDArray[np.float64]
 class Labelled:
     """Some users' labelled pairs under one model."""
 
-    def __init__(self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()) -> None:
+    def __init__(
+        self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()
+    ) -> None:
         """positive says which pairs are positives; left out, those with value > 0. all_labelled: what is not labelled is no positive, and w_i = 1.
         cutoffs: those that will be asked for, to be worked out together."""
         positive = facts.value > 0 if positive is None else positive
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
-            raise ValueError(f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}")
+            raise ValueError(
+                f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}"
+            )
         self.facts, self.positive = facts, positive
         self.offsets: Ints = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]  # of the positives
         self.above, self.tied = facts.above[positive], facts.tied[positive]
         self.n_positive = np.diff(self.offsets).astype(np.float64)
         self.n_labelled = facts.n_labels.astype(np.float64)
         self.candidates = facts.candidates.astype(np.float64)
-        self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled  # of each user: every candidate is labelled
+        self.complete: Bools = (
+            self.n_labelled == self.candidates
+        ) | all_labelled  # of each user: every candidate is labelled
         self._all_labelled, self._cutoffs = all_labelled, cutoffs
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
@@ -50,7 +56,12 @@ class Labelled:
             score = facts.score[pairs] if facts.score.size else facts.score
             chosen = (facts.value[pairs], score, facts.above[pairs], facts.tied[pairs], facts.candidates[users])
             probability = None if facts.probability is None else facts.probability[pairs]
-            self._some = users, Labelled(RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled, self._cutoffs)
+            self._some = (
+                users,
+                Labelled(
+                    RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled, self._cutoffs
+                ),
+            )
         return self._some[1]
 
     @cached_property
@@ -90,7 +101,12 @@ class Labelled:
         """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`; within: at their ranks among the labelled pairs only, unweighted."""
         above, tied = self._within if within else (self.above, self.tied)
         weight = None if within else self.weight
-        return self._at(f"{gain} within" if within else gain, k, ties, lambda ks: gained(gain, (self.offsets, above, tied), ks, ties, weight))
+        return self._at(
+            f"{gain} within" if within else gain,
+            k,
+            ties,
+            lambda ks: gained(gain, (self.offsets, above, tied), ks, ties, weight),
+        )
 
     def precisions(self, k: int, ties: str) -> Doubles:
         """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, as estimated for all candidates, scale and all."""
@@ -98,7 +114,9 @@ class Labelled:
 
     def _precisions(self, cutoffs: Sequence[int], ties: str) -> Doubles:
         places = self.offsets, self.above, self.tied
-        before, level = self._ahead if self.weight is None else (self.weight * self._ahead.before, self.weight * self._ahead.level)
+        before, level = (
+            self._ahead if self.weight is None else (self.weight * self._ahead.before, self.weight * self._ahead.level)
+        )
         alone = np.stack([self.gained("inverse", k, ties) for k in cutoffs])
         total = self.scale * alone + self._two * gained("inverse", places, cutoffs, ties, before)
         return total + self._two * gained_after(places, cutoffs, ties, level) if level.any() else total
@@ -123,7 +141,9 @@ class Labelled:
         negatives = self.candidates - self.n_positive
         user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
         lost = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
-        unknown = self.tied == UNKNOWN  # below every negative that has a place; among those that have none, nobody knows where
+        unknown = (
+            self.tied == UNKNOWN
+        )  # below every negative that has a place; among those that have none, nobody knows where
         n_unknown = self._add(unknown)[user]
         lost[unknown] = np.where(self.candidates[user] - self.above > n_unknown, np.nan, negatives[user])[unknown]
         return self.n_positive * negatives - self._add(lost), self.n_positive * negatives

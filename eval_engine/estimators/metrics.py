@@ -48,7 +48,10 @@ def dcg(labelled: Labelled, k: int, ties: str) -> Terms:
 
 def ndcg_macro(labelled: Labelled, k: int, ties: str) -> Terms:
     """DCG over the best possible DCG, and 1, of each user with a positive; for complete labels."""
-    return mean_over(labelled.n_positive > 0, divided(labelled.gained("discount", k, ties), labelled.ideal_dcg(k, labelled.n_positive)))
+    return mean_over(
+        labelled.n_positive > 0,
+        divided(labelled.gained("discount", k, ties), labelled.ideal_dcg(k, labelled.n_positive)),
+    )
 
 
 def ndcg_mean(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -69,7 +72,9 @@ def average_precision(labelled: Labelled, k: int, ties: str) -> Terms:
     usable = (labelled.n_positive > 0) & ((labelled.n_labelled > 1) | labelled.complete)
     found = divided(labelled.precisions(k, ties), labelled.total * labelled.scale)
     known = labelled.complete & (labelled.weight is None)
-    return mean_over(usable, np.where(known, np.minimum(found, 1.0), found))  # what bounds a sum over level pairs can be above 1
+    return mean_over(
+        usable, np.where(known, np.minimum(found, 1.0), found)
+    )  # what bounds a sum over level pairs can be above 1
 
 
 def hit_rate(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -85,7 +90,9 @@ def chance_of_a_hit(labelled: Labelled, k: int, ties: str) -> Doubles:
     user = np.repeat(np.arange(n_users), np.diff(labelled.offsets))
     last = above if ties == "optimistic" else above + tied  # places counted from 0
     sure = np.bincount(user[(tied >= 0) & (last < k)], minlength=n_users) > 0
-    cut = (tied > 0) & (above < k) & (last >= k) & (ties == "expected")  # level with the k-th: one group of a user at most
+    cut = (
+        (tied > 0) & (above < k) & (last >= k) & (ties == "expected")
+    )  # level with the k-th: one group of a user at most
     group, places = np.ones(n_users), np.zeros(n_users)
     group[user[cut]], places[user[cut]] = tied[cut] + 1, k - above[cut]
     chance = np.where(sure, 1.0, chance_of_a_positive(np.bincount(user[cut], minlength=n_users), places, group))

@@ -16,7 +16,9 @@ NO_POSITIVE = "users without a positive among their random exposures"
 
 def recall(labelled: Labelled, k: int, ties: str) -> Terms:
     """Recall among the exposed items, and 1, of each user with an exposed positive."""
-    return mean_over(labelled.n_positive > 0, divided(labelled.gained("hits", k, ties, within=True), labelled.n_positive))
+    return mean_over(
+        labelled.n_positive > 0, divided(labelled.gained("hits", k, ties, within=True), labelled.n_positive)
+    )
 
 
 def precision(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -36,6 +38,8 @@ def _estimator(metric: str, terms: object, over: str, left_out: str) -> Estimato
 
 
 TRADITIONAL = _estimator("recall", recall, "users who were shown a positive", NO_POSITIVE)
-TRADITIONAL_PRECISION = _estimator("precision", precision, "users who were shown something at random", "users without a random exposure")
+TRADITIONAL_PRECISION = _estimator(
+    "precision", precision, "users who were shown something at random", "users without a random exposure"
+)
 TRADITIONAL_NDCG = _estimator("ndcg", ndcg, "users who were shown a positive", NO_POSITIVE)
 ESTIMATORS = (TRADITIONAL, TRADITIONAL_PRECISION, TRADITIONAL_NDCG)

@@ -7,13 +7,29 @@ consistent as exposures grow. The facts hold the user's exposures, all of them a
 """
 
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.metrics import auc, average_precision, dcg, hit_rate, ndcg_mean, precision, recall_macro, recall_micro
+from eval_engine.estimators.metrics import (
+    auc,
+    average_precision,
+    dcg,
+    hit_rate,
+    ndcg_mean,
+    precision,
+    recall_macro,
+    recall_micro,
+)
 
 NO_POSITIVE = "users without a positive among their random exposures"
 NO_EXPOSURE = "users without a random exposure"
 SELECTED = "each weighted by the chance that the random exposures show one of the user's positives; not the plain mean over users"
 
-URE_MACRO = Estimator("ure_macro", "recall", "random", recall_macro, f"The mean recall over all candidates of users, {SELECTED}.", NO_POSITIVE)
+URE_MACRO = Estimator(
+    "ure_macro",
+    "recall",
+    "random",
+    recall_macro,
+    f"The mean recall over all candidates of users, {SELECTED}.",
+    NO_POSITIVE,
+)
 URE_MICRO = Estimator(
     "ure_micro",
     "recall",
@@ -23,9 +39,21 @@ URE_MICRO = Estimator(
     NO_POSITIVE,
 )
 URE_PRECISION = Estimator(
-    "ure_mean", "precision", "random", precision, "The mean over all users of the share of positives among the top k of all candidates.", NO_EXPOSURE
+    "ure_mean",
+    "precision",
+    "random",
+    precision,
+    "The mean over all users of the share of positives among the top k of all candidates.",
+    NO_EXPOSURE,
 )
-URE_DCG = Estimator("ure_mean", "dcg", "random", dcg, "The mean over all users of the DCG of their list at k over all candidates.", NO_EXPOSURE)
+URE_DCG = Estimator(
+    "ure_mean",
+    "dcg",
+    "random",
+    dcg,
+    "The mean over all users of the DCG of their list at k over all candidates.",
+    NO_EXPOSURE,
+)
 URE_NDCG = Estimator(
     "ure_mean",
     "ndcg",

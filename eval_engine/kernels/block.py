@@ -27,7 +27,11 @@ class Block(NamedTuple):
 
 def as_block(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints) -> Block:
     """The block, checked: compiled code does not look whether a position is inside the row."""
-    return Block(as_scores(scores), *as_lists(offsets, positions, scores.shape), *as_lists(excluded_offsets, excluded_positions, scores.shape))
+    return Block(
+        as_scores(scores),
+        *as_lists(offsets, positions, scores.shape),
+        *as_lists(excluded_offsets, excluded_positions, scores.shape),
+    )
 
 
 def as_scores(scores: npt.NDArray[Any]) -> Floats:
@@ -37,15 +41,24 @@ def as_scores(scores: npt.NDArray[Any]) -> Floats:
     if scores.dtype == np.float16:
         scores = scores.astype(np.float32)
     if scores.dtype not in (np.float32, np.float64):
-        raise ValueError(f"scores must be float16, float32 or float64 in the machine's byte order, found {scores.dtype}")
+        raise ValueError(
+            f"scores must be float16, float32 or float64 in the machine's byte order, found {scores.dtype}"
+        )
     return _read_only(np.require(scores, requirements=("C", "A")))
 
 
 def as_lists(offsets: Ints, positions: Ints, shape: tuple[int, ...]) -> tuple[Ints, Ints]:
     """Offsets and positions of one list per row, or a ValueError that says what is wrong with them."""
     n_users, n_items = shape
-    if offsets.shape != (n_users + 1,) or offsets[0] != 0 or offsets[-1] != positions.size or (np.diff(offsets) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {positions.size}, one more than the {n_users} rows, found {offsets.size}: {offsets}")
+    if (
+        offsets.shape != (n_users + 1,)
+        or offsets[0] != 0
+        or offsets[-1] != positions.size
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise ValueError(
+            f"offsets must rise from 0 to {positions.size}, one more than the {n_users} rows, found {offsets.size}: {offsets}"
+        )
     if positions.size and not 0 <= positions.min() <= positions.max() < n_items:
         raise ValueError(f"positions must be in 0..{n_items - 1}, found {positions.min()}..{positions.max()}")
     return _read_only(np.ascontiguousarray(offsets, np.int64)), _read_only(np.ascontiguousarray(positions, np.int32))

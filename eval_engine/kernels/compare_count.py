@@ -37,20 +37,26 @@ NO_ROWS = np.zeros(0, np.int64)
 SORTED_AT_ONCE = 1 << 18  # scores: a copy that stays in the cache
 
 
-def count(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints) -> tuple[Ints, Ints]:
+def count(
+    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position, each row by the cheaper way."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
     many = np.diff(block.offsets) > sorting_pays_from(block.scores.shape[1])
     return _count(block, np.flatnonzero(~many), np.flatnonzero(many))
 
 
-def compare_count(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints) -> tuple[Ints, Ints]:
+def compare_count(
+    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position by comparing it with every score of its row."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
     return _count(block, np.arange(block.scores.shape[0]), NO_ROWS)
 
 
-def sort_count(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints) -> tuple[Ints, Ints]:
+def sort_count(
+    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position by sorting its row."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
     return _count(block, NO_ROWS, np.arange(block.scores.shape[0]))
@@ -160,8 +166,14 @@ def _look_up(block, rows, ascending, above, tied):  # type: ignore[no-untyped-de
             score = block.scores[u, block.positions[p]]
             less = np.int64(_less(candidates, score))
             end = less + 1  # of the scores that are equal
-            if end < candidates.size and candidates[end] == score:  # ties are rare: only they pay for a second bisection
-                end = np.int64(_less(candidates, np.nextafter(score, candidates.dtype.type(np.inf)))) if score < np.inf else candidates.size
+            if (
+                end < candidates.size and candidates[end] == score
+            ):  # ties are rare: only they pay for a second bisection
+                end = (
+                    np.int64(_less(candidates, np.nextafter(score, candidates.dtype.type(np.inf))))
+                    if score < np.inf
+                    else candidates.size
+                )
             above[p] = candidates.size - end
             tied[p] = end - less - 1
 

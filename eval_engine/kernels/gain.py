@@ -37,7 +37,9 @@ def gain_table(gain: str, length: int) -> tuple[Doubles, Doubles]:
     return gains, np.cumsum(gains)
 
 
-def gained(gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, weight: Doubles | None = None) -> Doubles:
+def gained(
+    gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, weight: Doubles | None = None
+) -> Doubles:
     """The sum over each user's positives of their (weighted) gain at each cutoff, float64 (n_cutoffs, n_users); places: offsets, above, tied of the positives."""
     policy, ks, (gains, sums) = _settings(gain, places, cutoffs, ties)
     offsets, above, tied = places
@@ -58,7 +60,9 @@ def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: 
     return out
 
 
-def _settings(gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str) -> tuple[int, Ints, tuple[Doubles, Doubles]]:
+def _settings(
+    gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str
+) -> tuple[int, Ints, tuple[Doubles, Doubles]]:
     for k in cutoffs:
         if k < 1:
             raise ValueError(f"k must be at least 1, found {k}")

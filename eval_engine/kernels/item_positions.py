@@ -42,7 +42,11 @@ def positions_of(catalogue: Catalogue, items: Ints) -> Ints:
 def in_order(catalogue: Catalogue, items: Ints) -> bool:
     """Whether the items are all of the catalogue in its order, once or again and again."""
     n = catalogue.ids.size
-    return n > 0 and items.size % n == 0 and bool(_in_order(catalogue.ids, np.ascontiguousarray(items, np.int64).reshape(-1, n)))
+    return (
+        n > 0
+        and items.size % n == 0
+        and bool(_in_order(catalogue.ids, np.ascontiguousarray(items, np.int64).reshape(-1, n)))
+    )
 
 
 @compiled

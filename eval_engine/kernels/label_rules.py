@@ -18,7 +18,17 @@ import numpy as np
 from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.compiled import compiled
 
-RULES = ("", "null_key", "null_value", "nan_value", "outside_catalogue", "duplicate_key", "bad_probability", "exposed_but_seen", "outside_frame")
+RULES = (
+    "",
+    "null_key",
+    "null_value",
+    "nan_value",
+    "outside_catalogue",
+    "duplicate_key",
+    "bad_probability",
+    "exposed_but_seen",
+    "outside_frame",
+)
 RANDOM, TRUTH, LOGGED = 0, 1, 2
 
 

@@ -42,7 +42,9 @@ def passing(_: Any, row: Any, start: Any, threshold: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         scores = _load(builder, data, arguments[1], LANES)
-        return builder.bitcast(builder.fcmp_ordered(">=", scores, _everywhere(builder, arguments[2], LANES)), ir.IntType(LANES))
+        return builder.bitcast(
+            builder.fcmp_ordered(">=", scores, _everywhere(builder, arguments[2], LANES)), ir.IntType(LANES)
+        )
 
     return types.uint64(row, types.int64, types.float32), generate
 
@@ -67,9 +69,13 @@ def _counter(n: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             arrays = [context.make_array(signature.args[a])(context, builder, arguments[a]) for a in (0, 1, 3, 4)]
             scores, labels, *counts = (array.data for array in arrays)
-            registers = WIDE if "+avx512f" in context.codegen().magic_tuple()[2] else NARROW  # what numba compiles for, and keys its cache by
+            registers = (
+                WIDE if "+avx512f" in context.codegen().magic_tuple()[2] else NARROW
+            )  # what numba compiles for, and keys its cache by
             width = 32 if isinstance(scores.type.pointee, ir.FloatType) else 64
-            end = builder.and_(builder.extract_value(arrays[0].shape, 0), ir.Constant(INT64, -(registers.bits // width)))
+            end = builder.and_(
+                builder.extract_value(arrays[0].shape, 0), ir.Constant(INT64, -(registers.bits // width))
+            )
             places = [builder.add(arguments[2], ir.Constant(INT64, i)) for i in range(n)]
             for i in range(0, n, registers.labels):
                 _sweep(builder, registers, (scores, end, width), labels, places[i : i + registers.labels], counts)
@@ -80,11 +86,16 @@ def _counter(n: int) -> Any:
     return count
 
 
-def _sweep(builder: Any, registers: Registers, row: tuple[Any, Any, int], labels: Any, places: list[Any], counts: list[Any]) -> None:
+def _sweep(
+    builder: Any, registers: Registers, row: tuple[Any, Any, int], labels: Any, places: list[Any], counts: list[Any]
+) -> None:
     """One loop over the row that counts for the labels at these places."""
     scores, end, width = row
     lanes = registers.bits // width
-    own = [builder.load(builder.gep(scores, [builder.zext(builder.load(builder.gep(labels, [place])), INT64)])) for place in places]
+    own = [
+        builder.load(builder.gep(scores, [builder.zext(builder.load(builder.gep(labels, [place])), INT64)]))
+        for place in places
+    ]
     thresholds = [_everywhere(builder, score, lanes) for score in own]
     vector = ir.VectorType(ir.IntType(width), lanes)
     zero, step = ir.Constant(vector, [0] * lanes), ir.Constant(vector, [registers.step] * lanes)
@@ -101,7 +112,10 @@ def _sweep(builder: Any, registers: Registers, row: tuple[Any, Any, int], labels
                 builder.store(builder.select(hit, builder.add(before, step), before), total)
     for out, of_labels in zip(counts, sums, strict=True):
         for place, total in zip(places, of_labels, strict=True):
-            builder.store(builder.udiv(_sum(builder, builder.load(total)), ir.Constant(INT32, registers.step)), builder.gep(out, [place]))
+            builder.store(
+                builder.udiv(_sum(builder, builder.load(total)), ir.Constant(INT32, registers.step)),
+                builder.gep(out, [place]),
+            )
 
 
 count_1, count_2, count_4, count_8 = (_counter(n) for n in (1, 2, 4, 8))
@@ -133,6 +147,8 @@ def _prefetch(builder: Any, address: Any) -> None:
 def _sum(builder: Any, vector: Any) -> Any:
     """The sum of the lanes as an int32."""
     lanes, element = vector.type.count, vector.type.element
-    add = builder.module.declare_intrinsic(f"llvm.vector.reduce.add.v{lanes}i{element.width}", (), ir.FunctionType(element, [vector.type]))
+    add = builder.module.declare_intrinsic(
+        f"llvm.vector.reduce.add.v{lanes}i{element.width}", (), ir.FunctionType(element, [vector.type])
+    )
     total = builder.call(add, [vector])
     return total if element.width == 32 else builder.trunc(total, INT32)

@@ -33,7 +33,9 @@ def flatten(lists: Lists, n_users: int) -> tuple[Ints, npt.NDArray[Any]]:
             raise ValueError(f"the list of user {user} must have one dimension, found shape {one.shape}")
     offsets = np.zeros(n_users + 1, np.int64)
     np.cumsum([one.size for one in arrays], out=offsets[1:])
-    filled = [one for one in arrays if one.size]  # an empty list is float64 in numpy and would turn the others into floats
+    filled = [
+        one for one in arrays if one.size
+    ]  # an empty list is float64 in numpy and would turn the others into floats
     return offsets, np.concatenate(filled) if filled else np.zeros(0, np.int32)
 
 

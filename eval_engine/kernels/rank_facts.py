@@ -33,7 +33,9 @@ class RankFacts(NamedTuple):
     above: Ints  # int32 (n_pairs,)
     tied: Ints  # int32 (n_pairs,); UNKNOWN: at least `above` candidates are above or level with it, more is not known
     candidates: Ints  # int32 (n_users,)
-    probability: npt.NDArray[np.float64] | None = None  # float64 (n_pairs,): of being exposed, where it is known and uneven
+    probability: npt.NDArray[np.float64] | None = (
+        None  # float64 (n_pairs,): of being exposed, where it is known and uneven
+    )
 
     @property
     def n_users(self) -> int:
@@ -56,14 +58,20 @@ class RankFacts(NamedTuple):
         return total.astype(np.float64)  # of no pairs at all, bincount makes integers
 
 
-def rank_facts(scores: npt.ArrayLike, items: Lists, values: Lists | None = None, excluded: Lists | None = None) -> RankFacts:
+def rank_facts(
+    scores: npt.ArrayLike, items: Lists, values: Lists | None = None, excluded: Lists | None = None
+) -> RankFacts:
     """Rank facts of each user's items, from a (n_users, n_items) matrix of scores; excluded items are no candidates."""
     block = as_scores(np.asarray(scores))
     n_users, n_items = block.shape
     for user in np.flatnonzero(rows_with_nan(block))[:1]:
-        raise DataError(f"scores: user {user}, item {np.isnan(block[user]).argmax()} is NaN, which has no rank. Score every item or drop the user.")
+        raise DataError(
+            f"scores: user {user}, item {np.isnan(block[user]).argmax()} is NaN, which has no rank. Score every item or drop the user."
+        )
     offsets, flat = _item_lists("items", items, n_users, n_items)
-    out_offsets, out_flat = no_lists(n_users) if excluded is None else _item_lists("excluded", excluded, n_users, n_items)
+    out_offsets, out_flat = (
+        no_lists(n_users) if excluded is None else _item_lists("excluded", excluded, n_users, n_items)
+    )
     _refuse_excluded_labels(users_of(offsets) * n_items + flat, users_of(out_offsets) * n_items + out_flat, n_items)
     value = np.ones(flat.size) if values is None else _values(values, offsets)
     above, tied = count(block, offsets, flat, out_offsets, out_flat)
@@ -77,7 +85,9 @@ def _item_lists(name: str, lists: Lists, n_users: int, n_items: int) -> tuple[In
         raise ValueError(f"{name} must be integer positions in 0..{n_items - 1}, found {flat.dtype}")
     user = users_of(offsets)
     for p in np.flatnonzero((flat < 0) | (flat >= n_items))[:1]:
-        raise DataError(f"{name}: user {user[p]} has item {flat[p]}, but scores have the items 0..{n_items - 1}. Use the scores' column numbers.")
+        raise DataError(
+            f"{name}: user {user[p]} has item {flat[p]}, but scores have the items 0..{n_items - 1}. Use the scores' column numbers."
+        )
     pairs, first = np.unique(user * n_items + flat, return_index=True)
     if pairs.size < flat.size:
         p = np.setdiff1d(np.arange(flat.size), first)[0]
@@ -88,11 +98,15 @@ def _item_lists(name: str, lists: Lists, n_users: int, n_items: int) -> tuple[In
 def _refuse_excluded_labels(labelled: Ints, excluded: Ints, n_items: int) -> None:
     for pair in np.intersect1d(labelled, excluded)[:1]:
         user, item = divmod(int(pair), n_items)
-        raise DataError(f"items: user {user}, item {item} is labelled and excluded, but only candidates have a rank. Take it out of one of the two.")
+        raise DataError(
+            f"items: user {user}, item {item} is labelled and excluded, but only candidates have a rank. Take it out of one of the two."
+        )
 
 
 def _values(values: Lists, offsets: Ints) -> npt.NDArray[np.float64]:
     value_offsets, flat = flatten(values, offsets.size - 1)
     for user in np.flatnonzero(np.diff(value_offsets) != np.diff(offsets))[:1]:
-        raise DataError(f"values: user {user} has {np.diff(value_offsets)[user]} values for {np.diff(offsets)[user]} items. Give one value per item.")
+        raise DataError(
+            f"values: user {user} has {np.diff(value_offsets)[user]} values for {np.diff(offsets)[user]} items. Give one value per item."
+        )
     return flat.astype(np.float64)

@@ -56,13 +56,22 @@ def as_vectors(lists: Lists, n_items: int) -> Floats | None:
     return vectors if _scatter(positions, scores, vectors) else None
 
 
-def find(lists: Lists, label_offsets: Ints, label_positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, n_items: int) -> Found:
+def find(
+    lists: Lists,
+    label_offsets: Ints,
+    label_positions: Ints,
+    excluded_offsets: Ints,
+    excluded_positions: Ints,
+    n_items: int,
+) -> Found:
     """Scores of the labels, excluded rows taken out, and what is wrong with the rows."""
     n = lists.offsets.size - 1
     scores = np.array(lists.scores)
     label_scores = np.full(label_positions.size, np.nan, scores.dtype)
     counts = np.zeros((4, n), np.int64)
-    lists = Lists(np.ascontiguousarray(lists.offsets, np.int64), np.ascontiguousarray(lists.positions, np.int32), scores)
+    lists = Lists(
+        np.ascontiguousarray(lists.offsets, np.int64), np.ascontiguousarray(lists.positions, np.int32), scores
+    )
     _find(
         lists,
         np.ascontiguousarray(label_offsets, np.int64),
@@ -93,7 +102,13 @@ def grouped(user: Ints, n_users: int, positions: Ints, scores: Floats) -> Lists:
     counts = np.bincount(user + 1, minlength=n_users + 1)
     offsets = np.concatenate([[0], np.cumsum(counts[1:])])
     lists = Lists(offsets, np.empty(offsets[-1], np.int32), np.empty(offsets[-1], scores.dtype))
-    _group(np.ascontiguousarray(user, np.int32), np.ascontiguousarray(positions, np.int32), np.ascontiguousarray(scores), offsets[:-1].copy(), lists)
+    _group(
+        np.ascontiguousarray(user, np.int32),
+        np.ascontiguousarray(positions, np.int32),
+        np.ascontiguousarray(scores),
+        offsets[:-1].copy(),
+        lists,
+    )
     return lists
 
 
@@ -101,14 +116,22 @@ def merged_scores(part_offsets: Ints, label_offsets: Ints, part_scores: Floats) 
     """Scores of each user's labels from its parts (part_offsets[u + 1] - part_offsets[u] of them, one after the other, each with all the user's
     labels, NaN where a label is not in it), and how many labels of each user are in more than one part."""
     scores, twice = np.full(int(label_offsets[-1]), np.nan), np.zeros(label_offsets.size - 1, np.int64)
-    _merge_scores(np.ascontiguousarray(part_offsets, np.int64), np.ascontiguousarray(label_offsets, np.int64), part_scores, scores, twice)
+    _merge_scores(
+        np.ascontiguousarray(part_offsets, np.int64),
+        np.ascontiguousarray(label_offsets, np.int64),
+        part_scores,
+        scores,
+        twice,
+    )
     return scores, twice
 
 
 def merged_counts(part_offsets: Ints, label_offsets: Ints, part_counts: Ints) -> Ints:
     """Counts of each user's labels, added up over its parts; laid out as in merged_scores."""
     counts = np.zeros(int(label_offsets[-1]), np.int32)
-    _merge_counts(np.ascontiguousarray(part_offsets, np.int64), np.ascontiguousarray(label_offsets, np.int64), part_counts, counts)
+    _merge_counts(
+        np.ascontiguousarray(part_offsets, np.int64), np.ascontiguousarray(label_offsets, np.int64), part_counts, counts
+    )
     return counts
 
 

@@ -28,7 +28,9 @@ class RankedRows(NamedTuple):
     label_scores: Floats  # one per label
 
 
-def rank_rows(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, k: int) -> RankedRows:
+def rank_rows(
+    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints, k: int
+) -> RankedRows:
     """above, tied, the first k and the NaN check of each row of the block."""
     if k < 1:
         raise ValueError(f"k must be at least 1, found {k}")
@@ -36,7 +38,9 @@ def rank_rows(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: 
     n, n_items = block.scores.shape
     if block.scores.dtype == np.float64:
         top = top_lists(block.scores, k, block.excluded_offsets, block.excluded_positions)
-        return RankedRows(*count(*block), *top, rows_with_nan(block.scores), block.scores[users_of(block.offsets), block.positions])
+        return RankedRows(
+            *count(*block), *top, rows_with_nan(block.scores), block.scores[users_of(block.offsets), block.positions]
+        )
     above, tied = np.empty(block.positions.size, np.int32), np.empty(block.positions.size, np.int32)
     keys, nan, label_scores = np.full((n, k), NOBODY), np.zeros(n, np.bool_), np.empty(block.positions.size, np.float32)
     many = np.diff(block.offsets) > sorting_pays_from(n_items)

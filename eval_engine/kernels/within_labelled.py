@@ -39,7 +39,9 @@ def ahead(offsets: Ints, above: Ints, weight: Doubles | None) -> Ahead:
     return found
 
 
-def pairs_won(offsets: Ints, above: Ints, tied: Ints, positive: Bools, weight: Doubles | None, level: float) -> tuple[Doubles, Doubles]:
+def pairs_won(
+    offsets: Ints, above: Ints, tied: Ints, positive: Bools, weight: Doubles | None, level: float
+) -> tuple[Doubles, Doubles]:
     """The (weighted) number of pairs of a positive and a negative of each user in which the positive is above, a level pair counting `level`; and the number of all pairs."""
     won, total = np.empty(offsets.size - 1), np.empty(offsets.size - 1)
     _pairs_won(offsets, above, tied, positive, np.empty(0) if weight is None else weight, level, won, total)

@@ -12,7 +12,10 @@ import numpy.typing as npt
 from eval_engine.kernels.compiled import compiled
 
 SEED = np.uint64(42)
-P1, P2, P3, P4, P5 = (np.uint64(x) for x in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
+P1, P2, P3, P4, P5 = (
+    np.uint64(x)
+    for x in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+)
 
 
 def xxhash64(ids: Any, seeds: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:

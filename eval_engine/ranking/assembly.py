@@ -44,7 +44,9 @@ class Assembly(NamedTuple):
 
     ranking: Ranking
     files: Files
-    block_rows: tuple[int, ...]  # of each file: users whose rows begin in the same block of so many rows come in one batch
+    block_rows: tuple[
+        int, ...
+    ]  # of each file: users whose rows begin in the same block of so many rows come in one batch
     models: tuple[str, ...]  # each must have scored every labelled user
     unseen: bool  # logged pairs are no candidates
     all_labels: bool  # tell the labels of every user
@@ -101,7 +103,9 @@ def _cells(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tu
 
     now = None
     for batch in batches:
-        for cell, kind, rows in zip(batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):
+        for cell, kind, rows in zip(
+            batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True
+        ):
             if now is not None and cell != now:
                 yield whole()
                 waiting = {LABELS: [], SCORED: []}
@@ -115,11 +119,18 @@ def _opened_pairs(parcels: list[Any]) -> pa.RecordBatch:
     """The pairs of some parcels; those of tables without probabilities came without the column, and have NULL."""
     found = [opened([parcel]) for parcel in parcels]
     return pa.concat_batches(
-        [rows if PROBABILITY in rows.schema.names else rows.append_column(PROBABILITY, pa.nulls(rows.num_rows, pa.float64())) for rows in found]
+        [
+            rows
+            if PROBABILITY in rows.schema.names
+            else rows.append_column(PROBABILITY, pa.nulls(rows.num_rows, pa.float64()))
+            for rows in found
+        ]
     )
 
 
-def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly) -> tuple[Facts, list[pa.RecordBatch]]:
+def _assembled(
+    pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly
+) -> tuple[Facts, list[pa.RecordBatch]]:
     """What is told of a cell."""
     coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
@@ -128,14 +139,18 @@ def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assem
     judged = judge(with_nobody, gathered, assembly.unseen)
     labels = judged.labels.slice(0, len(users))  # without those that have no user
     lists = _lists(of_entry, _numbers(entries.column("model"), assembly.models), entries, assembly.files)
-    n_bytes = [pc.binary_length(labels.column(source).field("positions")).to_numpy(zero_copy_only=False) for source in SOURCES]
+    n_bytes = [
+        pc.binary_length(labels.column(source).field("positions")).to_numpy(zero_copy_only=False) for source in SOURCES
+    ]
     labelled = np.add.reduce(n_bytes) > 0
     rules = uncovered(lists.user, lists.model, labelled, assembly.models)
     facts = _facts(pairs, judged, lists, rules.told(users, bool((of_entry < 0).any())), assembly)
     parcels = []
     if assembly.positive is not None:
         logged = _logged(labels, gathered, assembly)
-        exposed, rows = counted(labels, logged, rules.missing >= 0, assembly.positive, assembly.ranking.n_items, assembly.unseen)
+        exposed, rows = counted(
+            labels, logged, rules.missing >= 0, assembly.positive, assembly.ranking.n_items, assembly.unseen
+        )
         facts = facts._replace(exposed=exposed)
         if not assembly.ranking.probabilities:  # else nobody claims that items were drawn uniformly
             block = rows.column("position").to_numpy() // block_size(assembly.ranking.n_items)
@@ -147,7 +162,11 @@ def _assembled(pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assem
         parcels.append(_bundled("broken", broken, *_nowhere(broken.num_rows)))
     parcels.append(_plan(np.flatnonzero(kept & lists.gathered), lists, users, labels, assembly))
     apart = kept & ~lists.gathered
-    again = np.ones(len(users), np.bool_) if assembly.all_labels else np.bincount(lists.user[apart], minlength=len(users)) > 0
+    again = (
+        np.ones(len(users), np.bool_)
+        if assembly.all_labels
+        else np.bincount(lists.user[apart], minlength=len(users)) > 0
+    )
     if again.any():
         rows = labels.filter(pa.array(again))
         parcels.append(_bundled("labels", rows, *_nowhere(rows.num_rows)))
@@ -162,7 +181,9 @@ def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) ->
     if (nobody := user < 0).any():
         user[nobody] = len(users)
         users = pa.concat_arrays([users, pa.nulls(1, users.type)])
-    if not (user[1:] >= user[:-1]).all():  # users are numbered as they come: in order, if each user's pairs came together
+    if not (
+        user[1:] >= user[:-1]
+    ).all():  # users are numbered as they come: in order, if each user's pairs came together
         order = np.argsort(user, kind="stable")
         pairs = pairs.take(pa.array(order))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))]).astype(np.int64)
@@ -170,7 +191,9 @@ def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) ->
     positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
     probability = pairs.column(PROBABILITY) if PROBABILITY in pairs.schema.names else None
     source = pairs.column("source").to_numpy()
-    return users, Gathered(offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability)
+    return users, Gathered(
+        offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability
+    )
 
 
 def _logged(labels: pa.RecordBatch, gathered: Gathered, assembly: Assembly) -> Logged:
@@ -179,19 +202,30 @@ def _logged(labels: pa.RecordBatch, gathered: Gathered, assembly: Assembly) -> L
         offsets, position = unpack(labels.column("excluded"), np.int32)
         return Logged(users_of(offsets), position)
     n_items, shown = assembly.ranking.n_items, np.zeros(len(gathered.offsets), np.bool_)
-    shown[: labels.num_rows] = pc.binary_length(labels.column("random").field("positions")).to_numpy(zero_copy_only=False) > 0
+    shown[: labels.num_rows] = (
+        pc.binary_length(labels.column("random").field("positions")).to_numpy(zero_copy_only=False) > 0
+    )
     user = users_of(gathered.offsets)
-    mine = (gathered.source == LOGGED) & (gathered.position >= 0) & shown[user] & ~gathered.item_id.is_null().to_numpy(zero_copy_only=False)
+    mine = (
+        (gathered.source == LOGGED)
+        & (gathered.position >= 0)
+        & shown[user]
+        & ~gathered.item_id.is_null().to_numpy(zero_copy_only=False)
+    )
     return Logged(*np.divmod(np.unique(user[mine] * n_items + gathered.position[mine]), n_items))
 
 
 def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Lists:
     """The entries of each list put together: several of a long table, one of a dense one."""
-    columns = {name: entries.column(name).to_numpy() for name in ("input", "file", "task", "first_row", "last_row", "n_rows")}
+    columns = {
+        name: entries.column(name).to_numpy() for name in ("input", "file", "task", "first_row", "last_row", "n_rows")
+    }
     order = np.lexsort((columns["first_row"], columns["file"], columns["input"], model, user))
     user, model = user[order], model[order]
     columns = {name: values[order] for name, values in columns.items()}
-    long = np.array([source.item is not None for _, source in files] + [False])[columns["file"]]  # NO_FILE, -1, is the last of these
+    long = np.array([source.item is not None for _, source in files] + [False])[
+        columns["file"]
+    ]  # NO_FILE, -1, is the last of these
     new = np.ones(order.size, np.bool_)
     if order.size:
         same = [user, model, columns["input"]]
@@ -204,7 +238,18 @@ def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Li
     first_row, n_rows = np.minimum.reduceat(columns["first_row"], heads), np.add.reduceat(columns["n_rows"], heads)
     gathered = (columns["file"][heads] == last_file) & (last_row - first_row + 1 == n_rows)
     at = {name: columns[name][heads] for name in ("input", "file", "task")}
-    return Lists(user[heads], model[heads], at["input"], at["file"], at["task"], first_row, last_row, gathered, np.cumsum(new) - 1, order)
+    return Lists(
+        user[heads],
+        model[heads],
+        at["input"],
+        at["file"],
+        at["task"],
+        first_row,
+        last_row,
+        gathered,
+        np.cumsum(new) - 1,
+        order,
+    )
 
 
 def _facts(pairs: pa.RecordBatch, judged: Judged, lists: Lists, rules: dict[str, Told], assembly: Assembly) -> Facts:
@@ -273,5 +318,9 @@ def _bundled(kind: str, rows: pa.RecordBatch, task: Ints, file: Ints, block: Int
 
 
 def _row(kind: str, task: Ints, file: Ints, block: Ints, rows: pa.Array) -> pa.RecordBatch:
-    keys = {"task": pa.array(task, pa.int32()), "file": pa.array(file, pa.int32()), "block": pa.array(block, pa.int64())}
+    keys = {
+        "task": pa.array(task, pa.int32()),
+        "file": pa.array(file, pa.int32()),
+        "block": pa.array(block, pa.int64()),
+    }
     return pa.RecordBatch.from_pydict({"kind": pa.repeat(kind, len(rows))} | keys | {"rows": rows})

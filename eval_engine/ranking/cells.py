@@ -33,9 +33,13 @@ PARCELS = "cell INT, kind STRING, rows BINARY"
 LABELS, SCORED = "labels", "scored"  # kinds
 NO_FILE = -1
 PAIRS = {"source": pa.int8(), "user_id": None, "item_id": None, "value": pa.float64()}  # None: the type of ids
-ENTRIES = {"model": pa.string(), "user_id": None, "input": pa.int32(), "file": pa.int32(), "task": pa.int32()} | dict.fromkeys(
-    ("first_row", "last_row", "n_rows"), pa.int64()
-)
+ENTRIES = {
+    "model": pa.string(),
+    "user_id": None,
+    "input": pa.int32(),
+    "file": pa.int32(),
+    "task": pa.int32(),
+} | dict.fromkeys(("first_row", "last_row", "n_rows"), pa.int64())
 
 
 class PairSplit(NamedTuple):
@@ -43,13 +47,17 @@ class PairSplit(NamedTuple):
 
     source: str  # random, truth, logged
     file: str
-    columns: dict[str, str]  # what user_id, item_id, value and, if the table has it, exposure_probability are called there
+    columns: dict[
+        str, str
+    ]  # what user_id, item_id, value and, if the table has it, exposure_probability are called there
     first_row: int
     end_row: int
     reader: int
 
 
-def read_splits(files: Files, splits: Sequence[Split], pairs: Sequence[PairSplit], n_readers: int, n_cells: int) -> Worker:
+def read_splits(
+    files: Files, splits: Sequence[Split], pairs: Sequence[PairSplit], n_readers: int, n_cells: int
+) -> Worker:
     """In: numbers of readers, `id`. Out: PARCELS of the pairs and entries in these readers' splits."""
 
     def run(readers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,21 +65,31 @@ def read_splits(files: Files, splits: Sequence[Split], pairs: Sequence[PairSplit
         mine = {reader for batch in readers for reader in batch.column("id").to_pylist()}
         for rows in held(found for split in pairs if split.reader in mine for found in _pairs_of(split)):
             yield by_cell(rows, LABELS, n_cells)
-        for rows in held(found for split in splits if split.task % n_readers in mine for found in _entries_of(files, split)):
+        for rows in held(
+            found for split in splits if split.task % n_readers in mine for found in _entries_of(files, split)
+        ):
             yield by_cell(rows, SCORED, n_cells)
 
     return run
 
 
 def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
-    names, probability = [split.columns[name] for name in ("user_id", "item_id", "value")], split.columns.get(PROBABILITY)
+    names, probability = (
+        [split.columns[name] for name in ("user_id", "item_id", "value")],
+        split.columns.get(PROBABILITY),
+    )
     wanted = names if probability is None else [*names, probability]
     try:
         for start, batch in parquet_batches(split.file, wanted, split.first_row, split.end_row, BATCH_ROWS):
             first, last = max(start, split.first_row), min(start + batch.num_rows, split.end_row)
             user, item, value = (batch.column(name).slice(first - start, max(0, last - first)) for name in names)
             source = pa.array(np.full(len(user), NUMBER[split.source], np.int8))
-            columns = {"source": source, "user_id": plain_ids(user), "item_id": plain_ids(item), "value": value.cast(pa.float64())}
+            columns = {
+                "source": source,
+                "user_id": plain_ids(user),
+                "item_id": plain_ids(item),
+                "value": value.cast(pa.float64()),
+            }
             if probability in batch.schema.names:
                 columns[PROBABILITY] = batch.column(probability).slice(first - start, len(user)).cast(pa.float64())
             elif probability is not None:  # a file from before the table had the column: NULL, as Spark reads it
@@ -124,10 +142,14 @@ def _entries_of(files: Files, split: Split) -> Iterator[pa.RecordBatch]:
             users = batch.column(source.user) if mine is None else batch.column(source.user).take(pa.array(mine))
             if source.item is None:
                 at = first + (np.arange(batch.num_rows) if mine is None else mine)
-                yield _entries(model, plain_ids(users), source.number, split.file, split.task, at, at, np.ones(at.size, np.int64))
+                yield _entries(
+                    model, plain_ids(users), source.number, split.file, split.task, at, at, np.ones(at.size, np.int64)
+                )
             else:
                 span = spans(users, first, mine)
-                yield _entries(model, span.users, source.number, split.file, split.task, span.first, span.last, span.n_rows)
+                yield _entries(
+                    model, span.users, source.number, split.file, split.task, span.first, span.last, span.n_rows
+                )
 
 
 def scanned_rows(files: Files, splits: Sequence[Split], table: int, n_cells: int) -> Worker:
@@ -151,9 +173,13 @@ def scanned_rows(files: Files, splits: Sequence[Split], table: int, n_cells: int
                 task = np.array([s.task for s in of_file[number]], np.int32)[split]
                 models = rows.column("model").dictionary_encode()
                 for name in models.dictionary.to_pylist():
-                    mine = np.flatnonzero(models.indices.fill_null(-1).to_numpy() == models.dictionary.index(name).as_py())
+                    mine = np.flatnonzero(
+                        models.indices.fill_null(-1).to_numpy() == models.dictionary.index(name).as_py()
+                    )
                     users = plain_ids(rows.column("user_id").take(pa.array(mine)))
-                    yield _entries(name, users, table, number, task[mine], at[mine], at[mine], np.ones(mine.size, np.int64))
+                    yield _entries(
+                        name, users, table, number, task[mine], at[mine], at[mine], np.ones(mine.size, np.int64)
+                    )
 
     def run(scanned: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
@@ -170,13 +196,24 @@ def kept_users(n_cells: int) -> Worker:
         settle()
         for rows in held(kept):
             nowhere = np.full(rows.num_rows, NO_FILE, np.int64)
-            places = _entries(None, rows.column("user_id"), NO_FILE, NO_FILE, NO_FILE, nowhere, nowhere, np.ones(rows.num_rows, np.int64))
+            places = _entries(
+                None,
+                rows.column("user_id"),
+                NO_FILE,
+                NO_FILE,
+                NO_FILE,
+                nowhere,
+                nowhere,
+                np.ones(rows.num_rows, np.int64),
+            )
             yield by_cell(places.set_column(0, "model", rows.column("model")), SCORED, n_cells)
 
     return run
 
 
-def _entries(model: str | None, users: pa.Array, table: int, file: int, task: int | Ints, first: Ints, last: Ints, n_rows: Ints) -> pa.RecordBatch:
+def _entries(
+    model: str | None, users: pa.Array, table: int, file: int, task: int | Ints, first: Ints, last: Ints, n_rows: Ints
+) -> pa.RecordBatch:
     n = len(users)
     return pa.RecordBatch.from_pydict(
         {
@@ -208,7 +245,11 @@ def cells_of(users: pa.Array, n_cells: int) -> Ints:
     else:
         users = users.cast(pa.string())
         _, offsets, text = users.buffers()
-        starts = np.frombuffer(offsets, np.int32)[users.offset : users.offset + len(users) + 1] if len(users) else np.zeros(1, np.int32)
+        starts = (
+            np.frombuffer(offsets, np.int32)[users.offset : users.offset + len(users) + 1]
+            if len(users)
+            else np.zeros(1, np.int32)
+        )
         cells = cells_of_text(starts, np.frombuffer(text or b"", np.uint8), n_cells)
     if users.null_count:
         cells[users.is_null().to_numpy(zero_copy_only=False)] = 0

@@ -44,7 +44,11 @@ def uncovered(user: Ints, model: Ints, labelled: Bools, models: tuple[str, ...])
     twice, scored = np.zeros(labelled.size, np.bool_), np.zeros((labelled.size, len(models)), np.bool_)
     twice[user[known][1:][pair[1:] == pair[:-1]]] = True
     scored[user[known], model[known]] = True
-    missing = np.where(labelled & ~scored.all(axis=1), np.argmin(scored, axis=1), -1) if models else np.full(labelled.size, -1)
+    missing = (
+        np.where(labelled & ~scored.all(axis=1), np.argmin(scored, axis=1), -1)
+        if models
+        else np.full(labelled.size, -1)
+    )
     return Uncovered(twice, missing, models)
 
 
@@ -81,7 +85,9 @@ def refuse_stale(fused: DataFrame, labels: DataFrame, ranking: Ranking) -> None:
     now = labels.select("user_id", *[F.col(source).alias(f"{source}_now") for source in SOURCES], "excluded")
     ranked = [F.col(f"{source}.{name}").alias(f"{source}_{name}") for source in SOURCES for name in ("items", "values")]
     ranked.append(F.col("random.probabilities").alias("random_probabilities"))
-    rows = fused.select("model", "user_id", "candidates", F.size("top.items").alias("n_top"), *ranked).join(now, "user_id", "left")
+    rows = fused.select("model", "user_id", "candidates", F.size("top.items").alias("n_top"), *ranked).join(
+        now, "user_id", "left"
+    )
     kind = dict(fused.dtypes)["user_id"]
     other = rows.mapInArrow(_stale(ranking), f"model STRING, user_id {kind}").first()
     if other:
@@ -102,13 +108,19 @@ def _stale(ranking: Ranking) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
                 offsets, positions = unpack(batch.column(f"{source}_now").field("positions"), np.int32)
                 lists = {"items": items.take(pa.array(positions))}
                 numbers = ("values", "probabilities") if source == "random" and ranking.probabilities else ("values",)
-                lists |= {name: pa.array(unpack(batch.column(f"{source}_now").field(name), np.float64)[1]) for name in numbers}
+                lists |= {
+                    name: pa.array(unpack(batch.column(f"{source}_now").field(name), np.float64)[1]) for name in numbers
+                }
                 for name, flat in lists.items():
                     wanted = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
                     found = batch.column(f"{source}_{name}")
-                    other |= np.array([a != b for a, b in zip(found.to_pylist(), wanted.to_pylist(), strict=True)], np.bool_)
+                    other |= np.array(
+                        [a != b for a, b in zip(found.to_pylist(), wanted.to_pylist(), strict=True)], np.bool_
+                    )
             if not ranking.probabilities:
                 other |= batch.column("random_probabilities").is_valid().to_numpy(zero_copy_only=False)
-            yield pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id")}).filter(pa.array(other))
+            yield pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id")}).filter(
+                pa.array(other)
+            )
 
     return run

@@ -40,14 +40,18 @@ def read_blocks(file: str, column: str, dtype: str, n_items: int, first_row: int
 
 def unreadable(file: str, error: Exception, table: str = "scores") -> DataError:
     """The error of a file that is gone or broken."""
-    return DataError(f"{table}: {file} cannot be read ({' '.join(str(error).split())[:200]}). Is it whole, and still there? Write the table again.")
+    return DataError(
+        f"{table}: {file} cannot be read ({' '.join(str(error).split())[:200]}). Is it whole, and still there? Write the table again."
+    )
 
 
 def vectors(column: pa.Array, dtype: str, n_items: int) -> tuple[Floats, dict[int, str]]:
     """The column as a matrix, without a copy if every row is whole, and the problems of rows that are not."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         kind = np.dtype(column.type.value_type.to_pandas_dtype())
-        flat = column.values.fill_null(float("nan")).to_numpy(zero_copy_only=False)  # a NULL score is no score: found with the NaNs
+        flat = column.values.fill_null(float("nan")).to_numpy(
+            zero_copy_only=False
+        )  # a NULL score is no score: found with the NaNs
         starts, width = column.offsets.to_numpy().astype(np.int64), 1
     else:
         kind = np.dtype(dtype).newbyteorder("<")

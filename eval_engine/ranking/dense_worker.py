@@ -12,7 +12,16 @@ from eval_engine.kernels.compare_count import count
 from eval_engine.kernels.ragged import users_of
 from eval_engine.kernels.rank_rows import rank_rows
 from eval_engine.ranking.dense_file import Block, read_blocks
-from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, catalogue_ids, ranks_batch, users_of_plan
+from eval_engine.ranking.ranks_batch import (
+    Floats,
+    Found,
+    Ints,
+    Placed,
+    Users,
+    catalogue_ids,
+    ranks_batch,
+    users_of_plan,
+)
 from eval_engine.ranking.settings import Files, Ranking
 
 NO_LABELS = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))
@@ -27,7 +36,11 @@ def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking)
         users = users_of_plan(plan.slice(start, end - start))
         gapless = len(rows) == rows[-1] - rows[0] + 1
         scores = block.scores[rows[0] : rows[-1] + 1] if gapless else block.scores[rows]
-        problems = {n: block.problems[int(row)] for n, row in enumerate(rows) if int(row) in block.problems} if block.problems else {}
+        problems = (
+            {n: block.problems[int(row)] for n, row in enumerate(rows) if int(row) in block.problems}
+            if block.problems
+            else {}
+        )
         found = found_in(users, scores, problems, items, ranking.top)
         del block, scores  # freed before the next is read, see read_blocks
         yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
@@ -42,10 +55,14 @@ def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.A
     places = {first: Placed(ranked.label_scores, ranked.above, ranked.tied)}
     for source in others:
         at = users.positions[source]
-        places[source] = Placed(scores[users_of(at.offsets), at.values], *count(scores, *at, *out)) if at.values.size else NO_LABELS
+        places[source] = (
+            Placed(scores[users_of(at.offsets), at.values], *count(scores, *at, *out)) if at.values.size else NO_LABELS
+        )
     problems = dict(problems)
     for row in np.flatnonzero(ranked.has_nan):
-        problems.setdefault(int(row), f"its score of item_id={items[int(np.isnan(scores[row]).argmax())].as_py()} is NaN")
+        problems.setdefault(
+            int(row), f"its score of item_id={items[int(np.isnan(scores[row]).argmax())].as_py()} is NaN"
+        )
     return Found(places, ranked.top_positions, ranked.top_scores, scores.shape[1] - np.diff(out.offsets), problems)
 
 
@@ -63,13 +80,19 @@ class VectorCursor:
         file, first = plan.column("file")[start].as_py(), plan.column("first_row")[start].as_py()
         if file != self.file:
             path, source = self.files[file]
-            self.file, self.blocks, self.block = file, read_blocks(path, source.score, source.dtype, self.n_items, first), None
+            self.file, self.blocks, self.block = (
+                file,
+                read_blocks(path, source.score, source.dtype, self.n_items, first),
+                None,
+            )
         while self.block is None or first >= self.block.first + len(self.block.scores):
             self.block = None
             self.block = next(self.blocks, None)
             if self.block is None:
                 path = self.files[file][0]
-                raise DataError(f"scores: {path} has no row {first:,} any more: it was replaced while it was read. Start the run again.")
+                raise DataError(
+                    f"scores: {path} has no row {first:,} any more: it was replaced while it was read. Start the run again."
+                )
         rows = plan.column("first_row").to_numpy()[start:] - self.block.first
         same = (rows < len(self.block.scores)) & np.asarray(pc.equal(plan.column("file").slice(start), file))
         n = int(np.argmin(same)) if not same.all() else len(same)

@@ -97,14 +97,18 @@ def counted(
     if not unseen:
         both = np.intersect1d(user * n_items + position, logged.user * n_items + logged.position, assume_unique=True)
         chance = overlap(exposed[shown], n_logged[shown], n_items)
-        found |= {"overlap": int(both.size)} | {f"overlap_{name}": total(term) for name, term in chance._asdict().items()}
+        found |= {"overlap": int(both.size)} | {
+            f"overlap_{name}": total(term) for name, term in chance._asdict().items()
+        }
     counts = np.zeros((1 + len(ITEM_SUMS), n_items), np.int64)
     counts[0] = np.bincount(position[drew[user]], minlength=n_items)
     if unseen:
         for n in range(len(ITEM_SUMS)):
             np.add.at(counts[1 + n], logged.position, in_units[n, logged.user])
     here = np.flatnonzero(counts.any(axis=0))
-    return found, pa.RecordBatch.from_pydict({"position": pa.array(here)} | {name: pa.array(counts[n, here]) for n, name in enumerate(ITEM_COUNTS)})
+    return found, pa.RecordBatch.from_pydict(
+        {"position": pa.array(here)} | {name: pa.array(counts[n, here]) for n, name in enumerate(ITEM_COUNTS)}
+    )
 
 
 def total(x: Floats) -> int:
@@ -131,10 +135,19 @@ def block_of(first: int, counts: npt.NDArray[np.int64], exposed: dict[str, int],
     d = variance * (drawn.c / drawn.variance) if able.size else variance
     worst = np.lexsort((able, -far))[:WORST]
     bad = [
-        BadItem(float(far[n]), items[first + int(able[n])].as_py(), int(observed[n]), int(events[n]), float(expected[n]), float(variance[n]))
+        BadItem(
+            float(far[n]),
+            items[first + int(able[n])].as_py(),
+            int(observed[n]),
+            int(events[n]),
+            float(expected[n]),
+            float(variance[n]),
+        )
         for n in worst
     ]
-    return Block(int(able.size), float(((observed - expected) ** 2).sum()), float((d**2).sum()), float((d**3).sum()), bad)
+    return Block(
+        int(able.size), float(((observed - expected) ** 2).sum()), float((d**2).sum()), float((d**3).sum()), bad
+    )
 
 
 def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
@@ -150,14 +163,21 @@ def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
                 if block != now:
                     if now >= 0:
                         told.append(block_of(now * size, counts, exposed, items))
-                    now, counts = block, np.zeros((len(ITEM_COUNTS), min(size, ranking.n_items - block * size)), np.int64)
+                    now, counts = (
+                        block,
+                        np.zeros((len(ITEM_COUNTS), min(size, ranking.n_items - block * size)), np.int64),
+                    )
                 if parcel.is_valid:
                     rows = opened([parcel])
                     at = rows.column("position").to_numpy() - block * size
-                    counts[:, at] += np.stack([rows.column(name).to_numpy() for name in ITEM_COUNTS])  # a position stands in a parcel once
+                    counts[:, at] += np.stack(
+                        [rows.column(name).to_numpy() for name in ITEM_COUNTS]
+                    )  # a position stands in a parcel once
         if now >= 0:
             told.append(block_of(now * size, counts, exposed, items))
-        yield pa.RecordBatch.from_pydict({"told": pa.array([json.dumps(found).encode() for found in told], pa.binary())})
+        yield pa.RecordBatch.from_pydict(
+            {"told": pa.array([json.dumps(found).encode() for found in told], pa.binary())}
+        )
 
     return run
 

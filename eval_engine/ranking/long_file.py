@@ -34,7 +34,9 @@ class Rows(NamedTuple):
     scores: Floats
 
 
-def batches(file: str, columns: list[str], first_row: int, end_row: int | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+def batches(
+    file: str, columns: list[str], first_row: int, end_row: int | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number of its first row, batch) of the row groups that hold first_row..end_row, or all from first_row on; text comes as dictionaries."""
     try:
         yield from parquet_batches(file, columns, first_row, end_row, BATCH_ROWS)
@@ -67,13 +69,24 @@ def spans(users: pa.Array, first_row: int, rows: Ints | None = None) -> UserSpan
     """First and last row and number of rows of each user; rows, counted from first_row, are the numbers, rising, of the users' rows in the file; None: all from there on."""
     values = users.indices if pa.types.is_dictionary(users.type) else users.cast(pa.int64())
     nobody = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    distinct, low, high, n_rows = spans_of(values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy(), nobody)
-    names = pa.array(distinct) if not pa.types.is_dictionary(users.type) else users.dictionary.take(pa.array(distinct)).cast(pa.string())
+    distinct, low, high, n_rows = spans_of(
+        values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy(), nobody
+    )
+    names = (
+        pa.array(distinct)
+        if not pa.types.is_dictionary(users.type)
+        else users.dictionary.take(pa.array(distinct)).cast(pa.string())
+    )
     if nobody is not None:
         without = np.flatnonzero(nobody)
         names = pa.concat_arrays([names, pa.nulls(1, names.type)])
         low, high, n_rows = np.append(low, without[0]), np.append(high, without[-1]), np.append(n_rows, without.size)
-    return UserSpan(names, first_row + (low if rows is None else rows[low]), first_row + (high if rows is None else rows[high]), n_rows)
+    return UserSpan(
+        names,
+        first_row + (low if rows is None else rows[low]),
+        first_row + (high if rows is None else rows[high]),
+        n_rows,
+    )
 
 
 def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:
@@ -97,14 +110,20 @@ class Ids:
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
-        self.table: Catalogue | None = None if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type) else catalogue_of(ids.to_numpy())
+        self.table: Catalogue | None = (
+            None if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type) else catalogue_of(ids.to_numpy())
+        )
 
     def positions(self, items: pa.Array) -> Ints:
         """int32 positions in the list, -1 for an id that is NULL or not there."""
         if self.table is None:
             if not pa.types.is_dictionary(items.type):
-                raise DataError(f"scores: ids are {items.type}, but {self.ids.type} in the other tables. Cast them where the tables are made.")
-            known = pc.index_in(items.dictionary.cast(self.ids.type), self.ids).fill_null(-1).to_numpy(zero_copy_only=False)
+                raise DataError(
+                    f"scores: ids are {items.type}, but {self.ids.type} in the other tables. Cast them where the tables are made."
+                )
+            known = (
+                pc.index_in(items.dictionary.cast(self.ids.type), self.ids).fill_null(-1).to_numpy(zero_copy_only=False)
+            )
             codes = items.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             return np.asarray(np.append(known, -1)[codes], np.int32)  # code -1 takes the appended -1
         if items.null_count:
@@ -115,7 +134,11 @@ class Ids:
 
     def in_order(self, items: pa.Array) -> bool:
         """Whether these are all ids in their order, once or again and again; False if it would take a lookup to tell."""
-        return self.table is not None and not items.null_count and in_order(self.table, items.to_numpy(zero_copy_only=False))
+        return (
+            self.table is not None
+            and not items.null_count
+            and in_order(self.table, items.to_numpy(zero_copy_only=False))
+        )
 
 
 @lru_cache(maxsize=1)

@@ -24,10 +24,14 @@ def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -
     start = 0
     while start < plan.num_rows:
         edge = cursor.seek(int(file[start]), int(first[start]))
-        end = start + max(1, int(np.searchsorted(last[start:], edge)))  # users whose last row is before the edge; or one user that goes on behind it
+        end = start + max(
+            1, int(np.searchsorted(last[start:], edge))
+        )  # users whose last row is before the edge; or one user that goes on behind it
         items, scores = cursor.read(int(last[end - 1]) + 1)
         users = users_of_plan(plan.slice(start, end - start))
-        ranked = _ranked(users, items, scores, first[start:end] - first[start], last[start:end] + 1 - first[start], cursor, ranking)
+        ranked = _ranked(
+            users, items, scores, first[start:end] - first[start], last[start:end] + 1 - first[start], cursor, ranking
+        )
         del items, scores  # freed before the next are read, see parquet_batches
         yield ranked
         start = end
@@ -48,7 +52,9 @@ class RowCursor:
 
     def seek(self, file: int, row: int) -> int:
         """Goes on to a row; the number of the row behind the batch that holds it."""
-        if file != self.file or row >= self.start + self.batch.num_rows + BATCH_ROWS:  # to a row far ahead it does not read on
+        if (
+            file != self.file or row >= self.start + self.batch.num_rows + BATCH_ROWS
+        ):  # to a row far ahead it does not read on
             self.file, self.start, self.batch = file, row, pa.RecordBatch.from_pydict({})
             assert self.source.item is not None
             self.batches = batches(self.files[file][0], [self.source.item, self.source.score], row)
@@ -72,7 +78,9 @@ class RowCursor:
         start, batch = next(self.batches, (-1, None))
         if batch is None:
             path = self.files[self.file][0]
-            raise DataError(f"scores: {path} has no row {row:,} any more: it was replaced while it was read. Start the run again.")
+            raise DataError(
+                f"scores: {path} has no row {row:,} any more: it was replaced while it was read. Start the run again."
+            )
         self.start, self.batch = start, batch
 
 
@@ -83,7 +91,9 @@ def _together(parts: list[pa.Array]) -> pa.Array:
     return (chunked.unify_dictionaries() if pa.types.is_dictionary(chunked.type) else chunked).combine_chunks()
 
 
-def _ranked(users: Users, items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, cursor: RowCursor, ranking: Ranking) -> pa.RecordBatch:
+def _ranked(
+    users: Users, items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, cursor: RowCursor, ranking: Ranking
+) -> pa.RecordBatch:
     """The users' rows of the ranks table; user n's scores are firsts[n] : ends[n]."""
     vectors = _vectors(items, scores, firsts, ends, cursor.items)
     if vectors is None:
@@ -98,7 +108,12 @@ def _ranked(users: Users, items: pa.Array, scores: Floats, firsts: Ints, ends: I
 def _vectors(items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, ids: Ids) -> Floats | None:
     """The scores as vectors over the catalogue, if every user has them all and in its order, and nothing lies between users; None if not, or if it takes more than a look."""
     n_items = len(ids.ids)
-    if scores.dtype != np.float32 or (ends - firsts != n_items).any() or (firsts[1:] != ends[:-1]).any() or not ids.in_order(items):
+    if (
+        scores.dtype != np.float32
+        or (ends - firsts != n_items).any()
+        or (firsts[1:] != ends[:-1]).any()
+        or not ids.in_order(items)
+    ):
         return None
     vectors = scores.reshape(-1, n_items)
     return None if np.isnan(vectors.min()) else vectors
@@ -118,7 +133,17 @@ def _ranked_lists(users: Users, lists: rank_lists.Lists, source: Source, ranking
     found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items)
     above, level = rank_lists.count(found.lists, offsets, found.label_scores)
     top = rank_lists.first(found.lists, min(ranking.top, ranking.n_items))
-    facts = ListFacts(found.label_scores, above, level, *top, np.diff(lists.offsets), found.candidates, found.outside, found.nan, found.twice)
+    facts = ListFacts(
+        found.label_scores,
+        above,
+        level,
+        *top,
+        np.diff(lists.offsets),
+        found.candidates,
+        found.outside,
+        found.nan,
+        found.twice,
+    )
     return list_ranks(users, facts, where, source, ranking)
 
 
@@ -137,11 +162,15 @@ class ListFacts(NamedTuple):
     twice: Ints
 
 
-def list_ranks(users: Users, facts: ListFacts, where: Sequence[Ints], source: Source, ranking: Ranking) -> pa.RecordBatch:
+def list_ranks(
+    users: Users, facts: ListFacts, where: Sequence[Ints], source: Source, ranking: Ranking
+) -> pa.RecordBatch:
     """The users' rows of the ranks table; labels lie in the facts source by source as `where` says."""
     known = ~np.isnan(facts.label_scores)
     above, tied = np.where(known, facts.above, -1), np.where(known, facts.level - 1, -1)
-    places = {name: Placed(facts.label_scores[at], above[at], tied[at]) for name, at in zip(SOURCES, where, strict=True)}
+    places = {
+        name: Placed(facts.label_scores[at], above[at], tied[at]) for name, at in zip(SOURCES, where, strict=True)
+    }
     found = Found(places, facts.top_positions, facts.top_scores, facts.candidates, _problems(facts, source, ranking))
     return ranks_batch(users, found, item_ids(ranking.catalogue).ids, ranking.n_items, ranking.on_bad_rows)
 

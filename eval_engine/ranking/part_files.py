@@ -47,7 +47,15 @@ def writing(rows: Worker, target: Target) -> Worker:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = write_parts(rows(batches), target)
-        schema = pa.schema([("path", pa.string()), ("model", pa.string()), ("n_rows", pa.int64()), ("n_bytes", pa.int64()), ("stats", pa.string())])
+        schema = pa.schema(
+            [
+                ("path", pa.string()),
+                ("model", pa.string()),
+                ("n_rows", pa.int64()),
+                ("n_bytes", pa.int64()),
+                ("stats", pa.string()),
+            ]
+        )
         yield pa.RecordBatch.from_pylist([part._asdict() for part in parts], schema)
 
     return run
@@ -65,7 +73,10 @@ def write_parts(batches: Iterable[pa.RecordBatch], target: Target) -> list[Part]
             rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
             if model not in files:
                 files[model] = _PartFile(
-                    system, folder, f"part-{target.attempt}-{uuid4()}.parquet", rows.schema.remove(rows.schema.get_field_index("model"))
+                    system,
+                    folder,
+                    f"part-{target.attempt}-{uuid4()}.parquet",
+                    rows.schema.remove(rows.schema.get_field_index("model")),
                 )
             files[model].write(rows.drop_columns(["model"]))
     return [Part(f"run_id={target.run_id}/{file.name}", model, *file.close()) for model, file in files.items()]
@@ -77,9 +88,16 @@ class _PartFile:
     def __init__(self, system: fs.FileSystem, folder: str, name: str, schema: pa.Schema) -> None:
         self.system, self.path, self.name = system, f"{folder}/{name}", name
         self.stream = system.open_output_stream(self.path)
-        packed = dict.fromkeys(_integer_lists(schema), "DELTA_BINARY_PACKED")  # a third smaller at no cost; scores do not shrink
+        packed = dict.fromkeys(
+            _integer_lists(schema), "DELTA_BINARY_PACKED"
+        )  # a third smaller at no cost; scores do not shrink
         self.writer = pq.ParquetWriter(
-            self.stream, schema, use_dictionary=False, compression="none", write_statistics=["user_id"], column_encoding=packed
+            self.stream,
+            schema,
+            use_dictionary=False,
+            compression="none",
+            write_statistics=["user_id"],
+            column_encoding=packed,
         )
         self.waiting: list[pa.RecordBatch] = []
         self.waiting_bytes = 0
@@ -97,7 +115,10 @@ class _PartFile:
         self.writer.write_table(table, row_group_size=max(1, table.num_rows))
         ends = pc.min_max(table.column("user_id"))
         low, high = ends["min"].as_py(), ends["max"].as_py()
-        self.low, self.high = low if self.low is None else min(self.low, low), high if self.high is None else max(self.high, high)
+        self.low, self.high = (
+            low if self.low is None else min(self.low, low),
+            high if self.high is None else max(self.high, high),
+        )
         self.n_rows += table.num_rows
         self.waiting, self.waiting_bytes = [], 0
 

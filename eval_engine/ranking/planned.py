@@ -46,7 +46,9 @@ def blocks(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     now: tuple[int, int] | None = None
     waiting: list[Any] = []
     for batch in parcels:
-        for file, block, rows in zip(*(batch.column(name).to_pylist() for name in ("file", "block")), batch.column("rows"), strict=True):
+        for file, block, rows in zip(
+            *(batch.column(name).to_pylist() for name in ("file", "block")), batch.column("rows"), strict=True
+        ):
             if waiting and (file, block) != now:
                 yield _in_order(opened(waiting))
                 waiting = []

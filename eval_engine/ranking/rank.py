@@ -46,7 +46,9 @@ class Pairs(NamedTuple):
 
     rows: DataFrame | None  # user_id, item_id, value, maybe exposure_probability; None if workers read the files
     files: tuple[str, ...]
-    columns: dict[str, str]  # what user_id, item_id, value and, if exposures have it, exposure_probability are called in the files
+    columns: dict[
+        str, str
+    ]  # what user_id, item_id, value and, if exposures have it, exposure_probability are called in the files
     n_bytes: int  # of the files, more or less
 
 
@@ -87,29 +89,56 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
     block_rows = tuple(_block_rows(source, ranking) for _, source in files)
     ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))
-    how = Assembly(ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive)
+    how = Assembly(
+        ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive
+    )
     parcels = reduce(DataFrame.unionByName, _parcels(spark, asked, files, splits, partitions, n_cells))
-    rows = parcels.repartitionById(partitions, "cell").sortWithinPartitions("cell").mapInArrow(assemble(how), ASSEMBLED).persist()
+    rows = (
+        parcels.repartitionById(partitions, "cell")
+        .sortWithinPartitions("cell")
+        .mapInArrow(assemble(how), ASSEMBLED)
+        .persist()
+    )
     try:
         told = rows.where("kind = 'facts'").collect()
     except BaseException:
         rows.unpersist()
         raise
-    return Assembled(rows, together(from_json(bytes(row["rows"])) for row in told), files, splits, asked.id_type, ranking, partitions, n_tasks)
+    return Assembled(
+        rows,
+        together(from_json(bytes(row["rows"])) for row in told),
+        files,
+        splits,
+        asked.id_type,
+        ranking,
+        partitions,
+        n_tasks,
+    )
 
 
-def _parcels(spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int) -> list[DataFrame]:
+def _parcels(
+    spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int
+) -> list[DataFrame]:
     """PARCELS of labelled pairs and of who lies where."""
     by_spark = {table.source.number for table in asked.tables if table.rows is not None}
     mine = [split for split in splits if files[split.file][1].number not in by_spark]
-    pairs = pair_splits({source: (table.files, table.columns) for source, table in asked.labels.items() if table.rows is None}, n_readers)
+    pairs = pair_splits(
+        {source: (table.files, table.columns) for source, table in asked.labels.items() if table.rows is None},
+        n_readers,
+    )
     found = []
     if mine or pairs:
-        found.append(spark.range(0, n_readers, 1, n_readers).mapInArrow(read_splits(files, mine, pairs, n_readers, n_cells), PARCELS))
+        found.append(
+            spark.range(0, n_readers, 1, n_readers).mapInArrow(
+                read_splits(files, mine, pairs, n_readers, n_cells), PARCELS
+            )
+        )
     for source, label_table in asked.labels.items():
         if label_table.rows is not None:
             number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
-            found.append(label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_cells), PARCELS))
+            found.append(
+                label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_cells), PARCELS)
+            )
     for table in asked.tables:
         if table.rows is not None:
             model = F.lit(table.source.model) if table.source.model else F.col("model")
@@ -142,16 +171,25 @@ def plans(found: Assembled) -> list[Plan]:
     rows = found.rows.where("kind = 'plan'").repartitionById(found.n_tasks, task).sortWithinPartitions("file", "block")
     made = [Plan(rows, rank_plan(found.ranking, found.files))]
     if found.facts.apart:
-        made.append(spread_plan(found.rows, found.facts.apart, found.files, found.splits, found.ranking, found.partitions))
+        made.append(
+            spread_plan(found.rows, found.facts.apart, found.files, found.splits, found.ranking, found.partitions)
+        )
     return made
 
 
 def ranked_rows(plans: list[Plan], id_type: str) -> DataFrame:
     """The ranks table's rows, but for run_id and inputs."""
-    columns = RANKS.columns(id_type).replace("run_id STRING NOT NULL, ", "").replace("inputs STRING NOT NULL, ", "").replace(" NOT NULL", "")
+    columns = (
+        RANKS.columns(id_type)
+        .replace("run_id STRING NOT NULL, ", "")
+        .replace("inputs STRING NOT NULL, ", "")
+        .replace(" NOT NULL", "")
+    )
     return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(plan.worker, columns) for plan in plans])
 
 
 def written_files(plans: list[Plan], target: Target) -> DataFrame:
     """The MANIFEST of the files that workers write; running it twice writes them twice, under other names."""
-    return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(writing(plan.worker, target), MANIFEST) for plan in plans])
+    return reduce(
+        DataFrame.unionByName, [plan.rows.mapInArrow(writing(plan.worker, target), MANIFEST) for plan in plans]
+    )

@@ -37,7 +37,9 @@ class Users(NamedTuple):
     positions: dict[str, Lists]  # of the labels, by source
     values: dict[str, npt.NDArray[np.float64]]  # of the labels, by source
     excluded: Lists
-    probabilities: npt.NDArray[np.float64] | None = None  # of random exposures, beside values["random"]; None: not known
+    probabilities: npt.NDArray[np.float64] | None = (
+        None  # of random exposures, beside values["random"]; None: not known
+    )
 
     def __len__(self) -> int:
         return len(self.user_id)
@@ -68,7 +70,14 @@ def users_of_plan(plan: pa.RecordBatch) -> Users:
     random = plan.column("random")
     known = random.type.get_field_index("probabilities") >= 0
     probabilities = unpack(random.field("probabilities"), np.float64)[1] if known else None
-    return Users(plan.column("model"), plan.column("user_id"), positions, values, Lists(*unpack(plan.column("excluded"), np.int32)), probabilities)
+    return Users(
+        plan.column("model"),
+        plan.column("user_id"),
+        positions,
+        values,
+        Lists(*unpack(plan.column("excluded"), np.int32)),
+        probabilities,
+    )
 
 
 def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_bad_rows: str) -> pa.RecordBatch:
@@ -88,7 +97,9 @@ def ranks_batch(users: Users, found: Found, items: pa.Array, n_items: int, on_ba
         "scored": pa.array(found.scored.astype(np.int32), mask=bad),
         **{source: _labels(users, source, found.places[source], items, bad) for source in SOURCES},
         "top": _top(found, items, bad),
-        "problem": pa.array([found.problems.get(n) for n in range(len(users))], pa.string()) if found.problems else pa.nulls(len(users), pa.string()),
+        "problem": pa.array([found.problems.get(n) for n in range(len(users))], pa.string())
+        if found.problems
+        else pa.nulls(len(users), pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -116,7 +127,10 @@ def _top(found: Found, items: pa.Array, bad: Bools) -> pa.StructArray:
     else:
         offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
         positions, scores = found.top_positions[there], found.top_scores[there]
-    fields = {"items": items.take(pa.array(positions.astype(np.int32, copy=False))), "scores": pa.array(scores.astype(np.float32, copy=False))}
+    fields = {
+        "items": items.take(pa.array(positions.astype(np.int32, copy=False))),
+        "scores": pa.array(scores.astype(np.float32, copy=False)),
+    }
     return _struct(offsets, fields, bad)
 
 
@@ -125,12 +139,16 @@ def _known(values: npt.NDArray[Any], unknown: Bools) -> pa.Array:
     return pa.array(values, mask=unknown if unknown.any() else None)
 
 
-def _struct(offsets: Ints, fields: dict[str, pa.Array | None], bad: Bools, unknown: tuple[str, ...] = ()) -> pa.StructArray:
+def _struct(
+    offsets: Ints, fields: dict[str, pa.Array | None], bad: Bools, unknown: tuple[str, ...] = ()
+) -> pa.StructArray:
     """Lists beside each other; NULL of a bad user. Only those named hold NULLs: Parquet writes the others a third faster. None: no user has that list (of numbers)."""
     starts, columns, types = pa.array(offsets, pa.int32()), [], []
     for name, values in fields.items():
         kind = pa.list_(pa.field("element", pa.float64() if values is None else values.type, nullable=name in unknown))
-        columns.append(pa.nulls(len(bad), kind) if values is None else pa.ListArray.from_arrays(starts, values, type=kind))
+        columns.append(
+            pa.nulls(len(bad), kind) if values is None else pa.ListArray.from_arrays(starts, values, type=kind)
+        )
         types.append(pa.field(name, kind, nullable=values is None))
     return pa.StructArray.from_arrays(columns, fields=types, mask=pa.array(bad) if bad.any() else None)
 

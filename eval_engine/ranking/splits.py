@@ -18,7 +18,9 @@ from eval_engine.ranking.settings import Files
 from eval_engine.stored_file import open_file
 
 TASK_BYTES = 1280 * 2**20
-READ_BYTES = 4 * 2**30  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
+READ_BYTES = (
+    4 * 2**30
+)  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
 ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
 STORED_ROW_BYTES = 8
 
@@ -43,7 +45,9 @@ def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int,
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     names = [groups[0].column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if groups else []
     if groups and column not in names:
-        raise DataError(f"{table}: {file} has no column {column!r}, found {', '.join(names)}. All files of a table have the same columns.")
+        raise DataError(
+            f"{table}: {file} has no column {column!r}, found {', '.join(names)}. All files of a table have the same columns."
+        )
     return [(group.num_rows, group.column(names.index(column)).total_compressed_size) for group in groups]
 
 
@@ -57,7 +61,10 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
         for number, ((_, source), found) in enumerate(zip(files, groups, strict=True))
         for n_rows, n_bytes in found or [(0, 0)]
     ]
-    tasks = dealt([n_bytes for _, _, n_bytes in sizes], wanted_tasks(sum(n_bytes for _, _, n_bytes in sizes), at_least, TASK_BYTES))
+    tasks = dealt(
+        [n_bytes for _, _, n_bytes in sizes],
+        wanted_tasks(sum(n_bytes for _, _, n_bytes in sizes), at_least, TASK_BYTES),
+    )
     splits: list[Split] = []
     for (file, n_rows, n_bytes), task in zip(sizes, tasks, strict=True):
         if splits and (splits[-1].file, splits[-1].task) == (file, task):
@@ -76,7 +83,10 @@ def wanted_tasks(n_bytes: int, at_least: int, task_bytes: int) -> int:
 
 def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
     """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what they take in the file, too."""
-    weight = sum(split.n_bytes if files[split.file][1].item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES for split in splits)
+    weight = sum(
+        split.n_bytes if files[split.file][1].item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES
+        for split in splits
+    )
     return min(1 + max((split.task for split in splits), default=0), wanted_tasks(weight, at_least, READ_BYTES))
 
 

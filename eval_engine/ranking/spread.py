@@ -20,13 +20,23 @@ from eval_engine.ranking.cells import PARCELS
 from eval_engine.ranking.planned import Plan
 from eval_engine.ranking.settings import Files, Ranking
 from eval_engine.ranking.splits import Split
-from eval_engine.ranking.spread_worker import TASK_PARCELS, count_parts, find_labels, labels_by_cell, merge_labels, merge_parts, parts_of
+from eval_engine.ranking.spread_worker import (
+    TASK_PARCELS,
+    count_parts,
+    find_labels,
+    labels_by_cell,
+    merge_labels,
+    merge_parts,
+    parts_of,
+)
 
 CELL_BYTES = 64 * 2**20  # what the parts of a cell's users send
 PART_BYTES = 300  # of a part, beside its top list
 
 
-def spread_plan(assembled: DataFrame, n_apart: int, files: Files, splits: Sequence[Split], ranking: Ranking, partitions: int) -> Plan:
+def spread_plan(
+    assembled: DataFrame, n_apart: int, files: Files, splits: Sequence[Split], ranking: Ranking, partitions: int
+) -> Plan:
     """What to rank where, of the n_apart lists whose rows lie apart; assembled: ASSEMBLED (ranking/assembly.py)."""
     n_tasks = 1 + max(split.task for split in splits)
     n_cells = partitions * -(-n_apart * n_tasks * (12 * ranking.top + PART_BYTES) // (partitions * CELL_BYTES))

@@ -52,15 +52,21 @@ def parts_of() -> Worker:
         settle()
         labels: pa.RecordBatch | None = None
         for batch in told:
-            for kind, task, parcel in zip(batch.column("kind").to_pylist(), batch.column("task").to_pylist(), batch.column("rows"), strict=True):
+            for kind, task, parcel in zip(
+                batch.column("kind").to_pylist(), batch.column("task").to_pylist(), batch.column("rows"), strict=True
+            ):
                 rows = opened([parcel])
                 if kind == "labels":
                     labels = rows
                     continue
                 assert labels is not None
                 known = labels.take(_found(rows.column("user_id"), labels.column("user_id")))
-                columns = {name: rows.column(name) for name in KEYS} | {name: known.column(name) for name in LABEL_COLUMNS}
-                yield _parcels("task", np.full(rows.num_rows, task, np.int32), PARTS, pa.RecordBatch.from_pydict(columns))
+                columns = {name: rows.column(name) for name in KEYS} | {
+                    name: known.column(name) for name in LABEL_COLUMNS
+                }
+                yield _parcels(
+                    "task", np.full(rows.num_rows, task, np.int32), PARTS, pa.RecordBatch.from_pydict(columns)
+                )
 
     return run
 
@@ -85,9 +91,19 @@ def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split], n_cells
         for part in _parts(task, plan, files, splits, ranking):
             offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
             found = rank_lists.find(part.lists, offsets, positions, *part.users.excluded, ranking.n_items)
-            sums = (np.diff(part.lists.offsets), found.candidates, found.outside, found.nan, found.twice, rank_lists.checksums(part.lists))
+            sums = (
+                np.diff(part.lists.offsets),
+                found.candidates,
+                found.outside,
+                found.nan,
+                found.twice,
+                rank_lists.checksums(part.lists),
+            )
             columns = {name: part.plan.column(name) for name in KEYS}
-            columns |= {"task": pa.array(np.full(len(part.users), task, np.int32)), "scores": pack(found.label_scores.astype(np.float64), offsets)}
+            columns |= {
+                "task": pa.array(np.full(len(part.users), task, np.int32)),
+                "scores": pack(found.label_scores.astype(np.float64), offsets),
+            }
             columns |= {name: pa.array(values, pa.int64()) for name, values in zip(COUNTS, sums, strict=True)}
             yield by_cell(pa.RecordBatch.from_pydict(columns), SCORES, n_cells)
 
@@ -108,7 +124,9 @@ def merge_labels() -> Worker:
             sums = {name: np.add.reduceat(rows.column(name).to_numpy(), heads[:-1]) for name in COUNTS}
             sums["twice"] = sums["twice"] + twice
             columns = {name: first.column(name) for name in KEYS} | {"scores": pack(scores, offsets)}
-            merged = pa.RecordBatch.from_pydict(columns | {name: pa.array(values, pa.int64()) for name, values in sums.items()})
+            merged = pa.RecordBatch.from_pydict(
+                columns | {name: pa.array(values, pa.int64()) for name, values in sums.items()}
+            )
             list_of_part = np.repeat(np.arange(heads.size - 1), np.diff(heads))
             yield _parcels("task", rows.column("task").to_numpy(), SCORES, merged.take(pa.array(list_of_part)))
 
@@ -124,7 +142,9 @@ def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split], n_cells
         for part in _parts(task, plan, files, splits, ranking):
             assert scores is not None
             number, model = (part.plan.column(name)[0] for name in ("input", "model"))
-            known = scores.filter(pc.and_(pc.equal(scores.column("input"), number), pc.equal(scores.column("model"), model)))
+            known = scores.filter(
+                pc.and_(pc.equal(scores.column("input"), number), pc.equal(scores.column("model"), model))
+            )
             known = known.take(_found(part.plan.column("user_id"), known.column("user_id")))
             offsets, thresholds = unpack(known.column("scores"), np.float64)
             nothing = np.zeros(offsets.size, np.int64), np.zeros(0, np.int32)
@@ -155,28 +175,50 @@ def merge_parts(ranking: Ranking, sources: dict[int, Source]) -> Worker:
                 continue
             labels, counted = opened(cell[LABELS]), opened(cell[COUNTED])
             for number in pc.unique(counted.column("input")).to_pylist():
-                yield _merged(*_lists(counted.filter(pc.equal(counted.column("input"), number))), labels, sources[number], ranking, whole)
+                yield _merged(
+                    *_lists(counted.filter(pc.equal(counted.column("input"), number))),
+                    labels,
+                    sources[number],
+                    ranking,
+                    whole,
+                )
 
     return run
 
 
-def _merged(parts: pa.RecordBatch, heads: Ints, labels: pa.RecordBatch, source: Source, ranking: Ranking, whole: int) -> pa.RecordBatch:
+def _merged(
+    parts: pa.RecordBatch, heads: Ints, labels: pa.RecordBatch, source: Source, ranking: Ranking, whole: int
+) -> pa.RecordBatch:
     """The lists' rows of the ranks table; list n's parts are heads[n] : heads[n + 1]."""
     first = parts.take(pa.array(heads[:-1]))
     known = labels.take(_found(first.column("user_id"), labels.column("user_id")))
     columns = {name: first.column(name) for name in KEYS} | {name: known.column(name) for name in LABEL_COLUMNS}
     users = users_of_plan(pa.RecordBatch.from_pydict(columns))
     offsets, _, where = side_by_side([users.positions[name] for name in SOURCES])
-    above, level = (rank_lists.merged_counts(heads, offsets, unpack(parts.column(name), np.int32)[1]) for name in ("above", "level"))
+    above, level = (
+        rank_lists.merged_counts(heads, offsets, unpack(parts.column(name), np.int32)[1]) for name in ("above", "level")
+    )
     rows, positions = unpack(parts.column("top_positions"), np.int32)
     scores = unpack(parts.column("top_scores"), np.float64)[1].astype(source.dtype)
-    top = rank_lists.first(rank_lists.Lists(rows[heads], positions, scores), min(ranking.top, ranking.n_items))  # of all its parts' first k
+    top = rank_lists.first(
+        rank_lists.Lists(rows[heads], positions, scores), min(ranking.top, ranking.n_items)
+    )  # of all its parts' first k
     sums = {name: first.column(name).to_numpy() for name in COUNTS}
     # Rows as many as items, but not each item once: some item is there twice, in different parts.
     again = (sums["n_rows"] == ranking.n_items) & (sums["outside"] == 0) & (sums["checksum"] != whole)
-    twice = np.maximum.reduce([sums["twice"], again.astype(np.int64), _copies(top[0])])  # three ways to see the same: at least so many
+    twice = np.maximum.reduce(
+        [sums["twice"], again.astype(np.int64), _copies(top[0])]
+    )  # three ways to see the same: at least so many
     facts = ListFacts(
-        unpack(first.column("scores"), np.float64)[1], above, level, *top, sums["n_rows"], sums["candidates"], sums["outside"], sums["nan"], twice
+        unpack(first.column("scores"), np.float64)[1],
+        above,
+        level,
+        *top,
+        sums["n_rows"],
+        sums["candidates"],
+        sums["outside"],
+        sums["nan"],
+        twice,
     )
     return list_ranks(users, facts, where, source, ranking)
 
@@ -191,7 +233,9 @@ def _task(parcels: Iterator[pa.RecordBatch]) -> tuple[int, pa.RecordBatch | None
     """The task, its parts, and the scores that came for them."""
     task, found = -1, dict[str, list[Any]]()
     for batch in parcels:
-        for task, kind, rows in zip(batch.column("task").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):  # noqa: B007
+        for task, kind, rows in zip(  # noqa: B007
+            batch.column("task").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True
+        ):
             found.setdefault(kind, []).append(rows)
     plan, scores = (opened(found[kind]) if kind in found else None for kind in (PARTS, SCORES))
     return task, plan, scores
@@ -201,7 +245,9 @@ def _cells(parcels: Iterator[pa.RecordBatch]) -> Iterator[dict[str, list[Any]]]:
     """The parcels of each cell, by kind."""
     now, found = None, dict[str, list[Any]]()
     for batch in parcels:
-        for cell, kind, rows in zip(batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True):
+        for cell, kind, rows in zip(
+            batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True
+        ):
             if cell != now and found:
                 yield found
                 found = {}
@@ -228,10 +274,14 @@ def _found(users: pa.Array, among: pa.Array) -> pa.Array:
 
 def _parcels(key: str, number: Ints, kind: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     (numbers,), parcels = bundled(rows, number)
-    return pa.RecordBatch.from_pydict({key: pa.array(numbers, pa.int32()), "kind": pa.repeat(kind, len(parcels)), "rows": parcels})
+    return pa.RecordBatch.from_pydict(
+        {key: pa.array(numbers, pa.int32()), "kind": pa.repeat(kind, len(parcels)), "rows": parcels}
+    )
 
 
-def _parts(task: int, plan: pa.RecordBatch | None, files: Files, splits: Sequence[Split], ranking: Ranking) -> Iterator[Part]:
+def _parts(
+    task: int, plan: pa.RecordBatch | None, files: Files, splits: Sequence[Split], ranking: Ranking
+) -> Iterator[Part]:
     """The rows of the plan's users in the splits of the task; one part per score table and model."""
     if plan is None:
         return

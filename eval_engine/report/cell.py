@@ -82,7 +82,9 @@ def reasons(panel: Panel) -> list[str]:
     found = []
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
-        missing = [row for row in rows if row.reason and not (defined(row.value) and defined(row.low) and defined(row.high))]
+        missing = [
+            row for row in rows if row.reason and not (defined(row.value) and defined(row.low) and defined(row.high))
+        ]
         if missing:
             of = "" if len(missing) == len(rows) else f" of {names_text([row.model for row in missing])}"
             also = "" if len({row.reason for row in missing}) == 1 else f" ({missing[0].model}; the others likewise)"
@@ -93,7 +95,9 @@ def reasons(panel: Panel) -> list[str]:
 def open_ties(panel: Panel) -> list[str]:
     """Where equal scores move a value beyond its interval, once per column."""
     found = []
-    for scheme in (s for s in panel.schemes if s in (panel.truth, panel.reference) or s not in map(panel.target_of, panel.schemes)):
+    for scheme in (
+        s for s in panel.schemes if s in (panel.truth, panel.reference) or s not in map(panel.target_of, panel.schemes)
+    ):
         ranges = []
         for model in panel.models:
             row = panel.rows.get((scheme, model))
@@ -101,7 +105,9 @@ def open_ties(panel: Panel) -> list[str]:
                 ranges.append(f"{model} {ties_text(row, digits(panel, scheme))}")
         if ranges:
             more = f", and {len(ranges) - 3} more" if len(ranges) > 3 else ""
-            found.append(f"{scheme.name}, equal scores ordered against or for the model: {', '.join(ranges[:3])}{more}.")
+            found.append(
+                f"{scheme.name}, equal scores ordered against or for the model: {', '.join(ranges[:3])}{more}."
+            )
     return found
 
 

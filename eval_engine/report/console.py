@@ -11,7 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from eval_engine.report.answers import Answers
-from eval_engine.report.cell import best_value, digits, interval_text, mark_text, open_ties, percent_text, reasons, users_text, value_text
+from eval_engine.report.cell import (
+    best_value,
+    digits,
+    interval_text,
+    mark_text,
+    open_ties,
+    percent_text,
+    reasons,
+    users_text,
+    value_text,
+)
 from eval_engine.report.duels_block import duels_block
 from eval_engine.report.finding import certainty, conclusion
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
@@ -47,7 +57,9 @@ def _estimates(panel: Panel, confidence: float, width: int) -> Group:
     held = {a.scheme: a for a in agreements(panel)}
     narrow = MIN_NAME + sum(_width(panel, scheme) + 2 for scheme in panel.schemes) + 4 > width
     table = Table(
-        title=Text(f"{panel.target} of {len(panel.models)} {'model' if len(panel.models) == 1 else 'models'}", style="bold"),
+        title=Text(
+            f"{panel.target} of {len(panel.models)} {'model' if len(panel.models) == 1 else 'models'}", style="bold"
+        ),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -86,7 +98,9 @@ def _cell(panel: Panel, scheme: Scheme, model: str, held: Agreement | None, narr
         text.append(f" {mark_text(held, model)}", style=_style(held, model))
     if scheme.estimator not in NO_INTERVAL and value is not None:
         before, between = ("\n", "–\n") if narrow else (" ", "–")
-        text.append(before + interval_text(panel.rows.get((scheme, model)), decimals).replace(" to ", between), style="dim")
+        text.append(
+            before + interval_text(panel.rows.get((scheme, model)), decimals).replace(" to ", between), style="dim"
+        )
     return text
 
 
@@ -99,7 +113,9 @@ def _legend(panel: Panel, held: Collection[Agreement]) -> Text:
     if any(a.flips for a in held):
         judge = "the truth" if panel.has_truth else "URE"
         text.append(f"\n▲n ▼n: above, below n models that {judge} puts the other way round; ")
-        text.append("▲▼", style=CLEAR).append(" clear, ").append("△▽", style=NOISE).append(f" may be noise. {certainty(held)}")
+        text.append("▲▼", style=CLEAR).append(" clear, ").append("△▽", style=NOISE).append(
+            f" may be noise. {certainty(held)}"
+        )
     for line in (*reasons(panel), *open_ties(panel)):
         text.append(f"\n{line}")
     return text
@@ -108,7 +124,11 @@ def _legend(panel: Panel, held: Collection[Agreement]) -> Text:
 def _orders(panel: Panel) -> Table:
     held = {a.scheme: a for a in agreements(panel)}
     table = Table(
-        title=Text("The order each scheme gives, best first", style="bold"), title_justify="left", box=None, show_header=False, pad_edge=False
+        title=Text("The order each scheme gives, best first", style="bold"),
+        title_justify="left",
+        box=None,
+        show_header=False,
+        pad_edge=False,
     )
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -127,7 +147,9 @@ def _arrows(panel: Panel, scheme: Scheme, held: Agreement | None) -> Text:
     names = {model: Text(model, style=_style(held, model) if held and model in wrong else "") for model in panel.models}
     text = Text(" → ").join(Text(" = ").join(names[model] for model in group) for group in given.groups)
     if given.undefined:
-        text.append("; " if given.groups else "").append("undefined: ", style="dim").append_text(Text(", ").join(names[m] for m in given.undefined))
+        text.append("; " if given.groups else "").append("undefined: ", style="dim").append_text(
+            Text(", ").join(names[m] for m in given.undefined)
+        )
     return text
 
 

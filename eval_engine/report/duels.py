@@ -44,7 +44,9 @@ class Duels(NamedTuple):
         if len(self.models) <= FEW:
             return self.pairs
         place = {model: n for n, model in enumerate(self.models)}
-        return tuple(row for row in self.pairs if place[row.model_a] == 0 or place[row.model_b] - place[row.model_a] == 1)
+        return tuple(
+            row for row in self.pairs if place[row.model_a] == 0 or place[row.model_b] - place[row.model_a] == 1
+        )
 
     @property
     def decimals(self) -> int:
@@ -62,14 +64,26 @@ def duels(panel: Panel) -> Duels | None:
     pairs = [panel.pair(scheme, a, b) for n, a in enumerate(models) for b in models[n + 1 :]]
     known = tuple(row for row in pairs if row is not None and defined(row.difference))
     rows = [panel.rows[scheme, model] for model in models]
-    return Duels(scheme, models, known, tuple(row.chance_best for row in rows), max((row.n_users or 0 for row in rows), default=0)) if known else None
+    return (
+        Duels(
+            scheme,
+            models,
+            known,
+            tuple(row.chance_best for row in rows),
+            max((row.n_users or 0 for row in rows), default=0),
+        )
+        if known
+        else None
+    )
 
 
 def outcome(found: Duels) -> str:
     """What the pairs of the best model say, in one sentence without its full stop."""
     best, *others = found.models
     verdicts = {other: row.verdict for other in others if (row := found.pair(best, other))}
-    beaten, equal = ([other for other, verdict in verdicts.items() if verdict == wanted] for wanted in ("a better", "equivalent"))
+    beaten, equal = (
+        [other for other, verdict in verdicts.items() if verdict == wanted] for wanted in ("a better", "equivalent")
+    )
     undecided = [other for other in others if other not in beaten and other not in equal]
     if not equal and not undecided:
         return f"{best} beats {'every other model' if len(others) > 1 else others[0]}"
@@ -93,7 +107,11 @@ def needed_text(row: ComparisonRow, n_users: int) -> str:
     """Users it takes to decide; a dash where that is decided, not known, or a matter of how many pairs there are."""
     if row.verdict != "not decided" or row.users_needed is None or row.users_needed <= n_users:
         return count_text(None)
-    return count_text(row.users_needed) if row.users_needed < 10_000_000 else f"{row.users_needed:.0e}".replace("e+", "e").replace("e0", "e")
+    return (
+        count_text(row.users_needed)
+        if row.users_needed < 10_000_000
+        else f"{row.users_needed:.0e}".replace("e+", "e").replace("e0", "e")
+    )
 
 
 def chance_text(chance: float | None) -> str:

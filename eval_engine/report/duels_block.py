@@ -12,7 +12,17 @@ from rich.text import Text
 
 from eval_engine.report.cell import UNDEFINED, interval_text, percent_text, value_text
 from eval_engine.report.comparison_row import ComparisonRow
-from eval_engine.report.duels import FEW, Duels, chance_text, chances_text, duel_text, duels, needed_text, outcome, verdict_text
+from eval_engine.report.duels import (
+    FEW,
+    Duels,
+    chance_text,
+    chances_text,
+    duel_text,
+    duels,
+    needed_text,
+    outcome,
+    verdict_text,
+)
 from eval_engine.report.estimate_row import defined
 from eval_engine.report.panel import Panel
 
@@ -57,9 +67,19 @@ def duels_block(panel: Panel, width: int) -> Group | None:
         header_style="dim",
     )
     for name in told:
-        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold", no_wrap=name not in ("model", "against"))
+        table.add_column(
+            name,
+            justify="left" if name in WORDS else "right",
+            overflow="fold",
+            no_wrap=name not in ("model", "against"),
+        )
     for n, row in enumerate(pairs):
-        table.add_row(*(Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" else "") for name, texts in told.items()))
+        table.add_row(
+            *(
+                Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" else "")
+                for name, texts in told.items()
+            )
+        )
     chances = f"Chance to be the best: {text}. " if (text := chances_text(found)) else ""
     title = Text(f"{QUESTION}, by {found.by}: {outcome(found)}", style="bold")
     return Group(title, table, Text(f"{chances}{_note(found, told)}", style="dim"))
@@ -89,7 +109,9 @@ def _chances_html(panel: Panel, found: Duels) -> str:
         width = f"{100 * chance:.1f}" if defined(chance) else "0"
         bar = f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="{width}" height="8"/></svg>'
         value = value_text(panel.value(found.scheme, model), found.decimals)
-        lines.append(f'<tr><th scope="row">{escape(model)}</th><td>{value}</td><td>{escape(chance_text(chance))}</td><td>{bar}</td></tr>')
+        lines.append(
+            f'<tr><th scope="row">{escape(model)}</th><td>{value}</td><td>{escape(chance_text(chance))}</td><td>{bar}</td></tr>'
+        )
     head = '<thead><tr><th scope="col">model</th><th scope="col">value</th><th scope="col">chance to be the best</th><td></td></tr></thead>'
     return f'<div class="wide"><table class="chances">{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -102,7 +124,13 @@ def _pairs_html(found: Duels) -> str:
 
 def _pair_html(row: ComparisonRow, found: Duels) -> str:
     verdict = f'<span class="{CLASSES.get(row.verdict, "")}">{escape(verdict_text(row))}</span>'
-    numbers = [value_text(row.difference, found.decimals), interval_text(row, found.decimals), verdict, _p_text(row.p), _p_text(row.p_holm)]
+    numbers = [
+        value_text(row.difference, found.decimals),
+        interval_text(row, found.decimals),
+        verdict,
+        _p_text(row.p),
+        _p_text(row.p_holm),
+    ]
     counts = [value_text(n, 0) if n is None else f"{n:,}" for n in (row.wins, row.ties, row.losses)]
     cells = "".join(f"<td>{text}</td>" for text in (*numbers, *counts, needed_text(row, found.n_users)))
     return f'<tr><th scope="row">{escape(row.model_a)}</th><th scope="row">{escape(row.model_b)}</th>{cells}</tr>'

@@ -72,7 +72,9 @@ def _on_traditional(panel: Panel, found: Agreement) -> list[str]:
     worst, n = found.flips[0], len(found.flips)
     sentences = [f"{name} puts {worst.above} above {worst.below}; {judge} is the other way round."]
     if n > 1:
-        sentences.append(f"In all, {n} of {found.n_pairs} pairs of models are {'wrong' if panel.has_truth else 'ordered differently'}.")
+        sentences.append(
+            f"In all, {n} of {found.n_pairs} pairs of models are {'wrong' if panel.has_truth else 'ordered differently'}."
+        )
     sentences += _noise(found)
     if not panel.has_truth:
         sentences += _other_ure(panel, worst, found.reference)
@@ -86,7 +88,11 @@ def _on_ure(panel: Panel, found: Sequence[Agreement]) -> list[str]:
     right = [a for a in ure if not a.flips and not a.undecided]
     sentences = []
     if right:
-        who = "URE has" if len(right) == len(ure) else f"{names_text([a.scheme.label for a in right])} {'has' if len(right) == 1 else 'have'}"
+        who = (
+            "URE has"
+            if len(right) == len(ure)
+            else f"{names_text([a.scheme.label for a in right])} {'has' if len(right) == 1 else 'have'}"
+        )
         sentences.append(f"{who} {'it' if len(traditional_flips) == 1 else 'every pair'} right.")
     for one in (a for a in ure if a not in right):
         sentences.append(_own_flips(panel, one) if one.flips else _same_order(one.scheme.label, "the truth", one))
@@ -159,7 +165,11 @@ def _of_pairs(found: Agreement) -> str:
 def _agreed(found: Agreement) -> str:
     if found.n_pairs == 1:
         return "the two models"
-    return f"{found.n_pairs - len(found.undecided)} of {found.n_pairs} pairs of models" if found.undecided else f"all {found.n_pairs} pairs of models"
+    return (
+        f"{found.n_pairs - len(found.undecided)} of {found.n_pairs} pairs of models"
+        if found.undecided
+        else f"all {found.n_pairs} pairs of models"
+    )
 
 
 def _pick(panel: Panel, scheme: Scheme) -> str | None:

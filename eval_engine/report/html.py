@@ -11,7 +11,18 @@ from string import Template
 
 from eval_engine.report.answers import Answers
 from eval_engine.report.atomic_file import write_atomically
-from eval_engine.report.cell import UNDEFINED, best_value, count_text, digits, interval_text, mark_text, percent_text, reasons, ties_text, value_text
+from eval_engine.report.cell import (
+    UNDEFINED,
+    best_value,
+    count_text,
+    digits,
+    interval_text,
+    mark_text,
+    percent_text,
+    reasons,
+    ties_text,
+    value_text,
+)
 from eval_engine.report.duels_block import duels_html
 from eval_engine.report.finding import certainty, conclusion, headline
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
@@ -33,7 +44,9 @@ def save_html(
     content = PAGE.substitute(
         title=escape(headline(found[0]) if found else "No estimates"),
         heading=escape(_heading(found)),
-        picture=_picture(Path(picture), found) if picture is not None else "".join(f'<p class="lead">{escape(headline(p))}</p>' for p in found[:1]),
+        picture=_picture(Path(picture), found)
+        if picture is not None
+        else "".join(f'<p class="lead">{escape(headline(p))}</p>' for p in found[:1]),
         sections="\n".join([*map(duels_html, found[:1]), *(_section(panel, answers.confidence) for panel in found)])
         or "<p>There are no estimates to report.</p>",
         facts=checks_html(list(checks)) + _facts(run_facts),
@@ -43,7 +56,11 @@ def save_html(
 
 def _heading(found: list[Panel]) -> str:
     n = len({model for panel in found for model in panel.models})
-    return f"{n} {'model' if n == 1 else 'models'}, {', '.join(str(panel.target) for panel in found)}" if found else "No estimates"
+    return (
+        f"{n} {'model' if n == 1 else 'models'}, {', '.join(str(panel.target) for panel in found)}"
+        if found
+        else "No estimates"
+    )
 
 
 def _picture(file: Path, found: list[Panel]) -> str:
@@ -70,12 +87,18 @@ def _section(panel: Panel, confidence: float) -> str:
 
 
 def _estimates(panel: Panel, held: Mapping[Scheme, Agreement], confidence: float) -> str:
-    heads = "".join(f'<th scope="col">{escape(s.label)}<small>{escape(str(s.metric))}</small></th>' for s in panel.schemes)
+    heads = "".join(
+        f'<th scope="col">{escape(s.label)}<small>{escape(str(s.metric))}</small></th>' for s in panel.schemes
+    )
     lines = []
     for model in panel.models:
         cells = "".join(_cell(panel, scheme, model, held.get(scheme)) for scheme in panel.schemes)
         lines.append(f'<tr><th scope="row">{escape(model)}</th>{cells}</tr>')
-    ties = "; ties: with equal scores ordered against and for the model" if any("<small>ties" in line for line in lines) else ""
+    ties = (
+        "; ties: with equal scores ordered against and for the model"
+        if any("<small>ties" in line for line in lines)
+        else ""
+    )
     caption = f"Values, with {percent_text(confidence)} intervals below them{ties}"
     return (
         f'<div class="wide"><table class="numbers"><caption>{caption}</caption><thead><tr><th scope="col">model</th>{heads}</tr></thead>'
@@ -88,7 +111,11 @@ def _cell(panel: Panel, scheme: Scheme, model: str, held: Agreement | None) -> s
     shown = value_text(value, decimals)
     if value is not None and value == best_value(panel, scheme):
         shown = f"<strong>{shown}</strong>"
-    mark = f' <span class="{_mark_class(held, model)}">{mark_text(held, model)}</span>' if held and model in misplaced(held) else ""
+    mark = (
+        f' <span class="{_mark_class(held, model)}">{mark_text(held, model)}</span>'
+        if held and model in misplaced(held)
+        else ""
+    )
     row = panel.rows.get((scheme, model))
     ties = f"<small>ties {text}</small>" if (text := ties_text(row, decimals)) else ""
     return f"<td>{shown}{mark}<small>{interval_text(row, decimals)}</small>{ties}</td>"
@@ -109,7 +136,10 @@ def _orders(panel: Panel, held: Mapping[Scheme, Agreement]) -> str:
 
 def _arrows(panel: Panel, scheme: Scheme, held: Agreement | None) -> str:
     given, wrong = order(panel, scheme), misplaced(held) if held else {}
-    shown = {m: f'<span class="{_mark_class(held, m)}">{escape(m)}</span>' if held and m in wrong else escape(m) for m in panel.models}
+    shown = {
+        m: f'<span class="{_mark_class(held, m)}">{escape(m)}</span>' if held and m in wrong else escape(m)
+        for m in panel.models
+    }
     text = " → ".join(" = ".join(shown[model] for model in group) for group in given.groups)
     undefined = f"undefined: {', '.join(shown[model] for model in given.undefined)}" if given.undefined else ""
     return "; ".join(part for part in (text, undefined) if part)
@@ -118,7 +148,10 @@ def _arrows(panel: Panel, scheme: Scheme, held: Agreement | None) -> str:
 def _verdict(held: Agreement | None) -> str:
     if held is None or held.n_pairs == 0:
         return ""
-    against, judge = f"of {held.n_pairs} pairs", "the truth" if held.reference.estimator in TRUTHS else held.reference.label
+    against, judge = (
+        f"of {held.n_pairs} pairs",
+        "the truth" if held.reference.estimator in TRUTHS else held.reference.label,
+    )
     if held.flips:
         return f"{len(held.flips)} {against} unlike {judge}, {sum(f.clear for f in held.flips)} of them clear"
     return f"{len(held.undecided)} {against} tied or undefined" if held.undecided else f"same as {judge}"
@@ -129,7 +162,13 @@ def _estimands(panel: Panel) -> str:
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
         facts = dict.fromkeys(
-            (r.estimand or UNDEFINED, count_text(r.n_users), count_text(r.n_left_out), r.left_out if r.n_left_out else "") for r in rows
+            (
+                r.estimand or UNDEFINED,
+                count_text(r.n_users),
+                count_text(r.n_left_out),
+                r.left_out if r.n_left_out else "",
+            )
+            for r in rows
         )
         lines += [
             f'<tr><th scope="row">{escape(scheme.name)}</th><td>{escape(what)}</td><td>{n}</td><td>{out}</td><td>{escape(whom or "")}</td></tr>'
@@ -142,5 +181,8 @@ def _estimands(panel: Panel) -> str:
 def _facts(run_facts: Mapping[str, object]) -> str:
     if not run_facts:
         return ""
-    lines = "".join(f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(fact))}</td></tr>' for name, fact in run_facts.items())
+    lines = "".join(
+        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(fact))}</td></tr>'
+        for name, fact in run_facts.items()
+    )
     return f'<section><h2>The run</h2><div class="wide"><table><tbody>{lines}</tbody></table></div></section>'

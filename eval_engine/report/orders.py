@@ -81,7 +81,9 @@ def agreement(panel: Panel, scheme: Scheme, reference: Scheme) -> Agreement:
     """The pairs that scheme and reference order differently, and those that one of them leaves open."""
     flips = sorted(_flips(panel, scheme, reference), key=lambda f: (not f.clear, -f.reference_gap, f.above, f.below))
     undecided = tuple(
-        (a, b) for a, b in combinations(panel.models, 2) if prefers(panel, scheme, a, b) is None or prefers(panel, reference, a, b) is None
+        (a, b)
+        for a, b in combinations(panel.models, 2)
+        if prefers(panel, scheme, a, b) is None or prefers(panel, reference, a, b) is None
     )
     return Agreement(scheme, reference, math.comb(len(panel.models), 2), tuple(flips), undecided)
 
@@ -103,8 +105,13 @@ def _flips(panel: Panel, scheme: Scheme, reference: Scheme) -> Iterator[Flip]:
         if first is None or other is None or first == other:
             continue
         paired = [_paired_clear(panel, s, *pair) for s in (scheme, reference)]
-        clear = [_beyond_interval(panel, s, *pair) if known is None else known for s, known in zip((scheme, reference), paired, strict=True)]
-        yield Flip(first, other, _gap(panel, scheme, *pair), _gap(panel, reference, *pair), all(clear), None not in paired)
+        clear = [
+            _beyond_interval(panel, s, *pair) if known is None else known
+            for s, known in zip((scheme, reference), paired, strict=True)
+        ]
+        yield Flip(
+            first, other, _gap(panel, scheme, *pair), _gap(panel, reference, *pair), all(clear), None not in paired
+        )
 
 
 def _gap(panel: Panel, scheme: Scheme, a: str, b: str) -> float:
@@ -125,5 +132,7 @@ def _beyond_interval(panel: Panel, scheme: Scheme, a: str, b: str) -> bool:
 def _half_width(panel: Panel, scheme: Scheme, model: str) -> float:
     row = panel.rows[scheme, model]
     if defined(row.value) and defined(row.low) and defined(row.high):
-        return max(row.high - row.value, row.value - row.low)  # an interval cut off at 0 or 1 keeps its uncut half-width
+        return max(
+            row.high - row.value, row.value - row.low
+        )  # an interval cut off at 0 or 1 keeps its uncut half-width
     return 0.0 if scheme.estimator in TRUTHS else math.inf

@@ -21,7 +21,12 @@ TRUTHS = ("full_mean", "full_macro")
 TRADITIONAL = "traditional"
 URE = ("ure_balanced", "ure_mean", "ure_macro", "ure_micro")  # the best first
 COLUMNS = (*TRUTHS, TRADITIONAL, "ure_balanced", "ure_mean", "ure_macro", "full_selected", "ure_micro", "full_micro")
-ESTIMATES_OF = {"ure_balanced": "full_macro", "ure_mean": "full_mean", "ure_macro": "full_selected", "ure_micro": "full_micro"}
+ESTIMATES_OF = {
+    "ure_balanced": "full_macro",
+    "ure_mean": "full_mean",
+    "ure_macro": "full_selected",
+    "ure_micro": "full_micro",
+}
 
 LABELS = {
     "full_mean": "truth",
@@ -124,12 +129,18 @@ def panels(answers: Answers) -> list[Panel]:
     """One panel per target, in the order the metrics were asked for."""
     cells = _cells(answers.estimates)
     pairs = {(Scheme(c.estimator, Metric(c.metric, c.k)), c.model_a, c.model_b): c for c in answers.comparisons}
-    targets = sorted({s.metric for s, _ in cells if s.estimator != TRADITIONAL}, key=lambda metric: _turn(metric, answers.metrics))
+    targets = sorted(
+        {s.metric for s, _ in cells if s.estimator != TRADITIONAL}, key=lambda metric: _turn(metric, answers.metrics)
+    )
     return [_panel(target, cells, pairs) for target in targets]
 
 
 def _turn(metric: Metric, asked: tuple[Metric, ...]) -> tuple[int, int, Metric]:
-    return asked.index(metric) if metric in asked else len(asked), KNOWN.index(metric.name) if metric.name in KNOWN else len(KNOWN), metric
+    return (
+        asked.index(metric) if metric in asked else len(asked),
+        KNOWN.index(metric.name) if metric.name in KNOWN else len(KNOWN),
+        metric,
+    )
 
 
 def _cells(rows: Iterable[EstimateRow]) -> dict[tuple[Scheme, str], EstimateRow]:
@@ -145,13 +156,23 @@ def _cells(rows: Iterable[EstimateRow]) -> dict[tuple[Scheme, str], EstimateRow]
     return cells
 
 
-def _panel(target: Metric, cells: Mapping[tuple[Scheme, str], EstimateRow], pairs: Mapping[tuple[Scheme, str, str], ComparisonRow]) -> Panel:
+def _panel(
+    target: Metric,
+    cells: Mapping[tuple[Scheme, str], EstimateRow],
+    pairs: Mapping[tuple[Scheme, str, str], ComparisonRow],
+) -> Panel:
     own = {
-        key: row for key, row in cells.items() if key[0].metric == target or (key[0].estimator == TRADITIONAL and key[0].metric.name == target.name)
+        key: row
+        for key, row in cells.items()
+        if key[0].metric == target or (key[0].estimator == TRADITIONAL and key[0].metric.name == target.name)
     }
     schemes = {s for s, _ in own}
     panel = Panel(
-        target, tuple(sorted({model for _, model in own})), tuple(schemes), own, {key: row for key, row in pairs.items() if key[0] in schemes}
+        target,
+        tuple(sorted({model for _, model in own})),
+        tuple(schemes),
+        own,
+        {key: row for key, row in pairs.items() if key[0] in schemes},
     )
     panel = panel._replace(schemes=tuple(sorted(schemes, key=lambda scheme: _column(scheme, panel.truth))))
     return panel._replace(models=tuple(sorted(panel.models, key=lambda model: _best_first(panel, model))))

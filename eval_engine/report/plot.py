@@ -33,7 +33,10 @@ from eval_engine.report.plot_orders import INK, MUTED, draw_orders, short
 
 DPI = 160
 WIDTH = 15.0  # inches
-LEFT, RIGHT = (1.6, 6.0), (8.55, 12.6)  # inches from the left edge: where the two charts begin and end; names stand between them
+LEFT, RIGHT = (
+    (1.6, 6.0),
+    (8.55, 12.6),
+)  # inches from the left edge: where the two charts begin and end; names stand between them
 TOP, BOTTOM, ROW = 1.7, 1.15, 0.58  # inches above the charts, below them, and per model
 LANES = 0.6  # of a model's row
 CHANCES, MATRIX = (1.6, 5.3), (8.55, 14.7)  # inches from the left edge, of the lower charts
@@ -67,7 +70,9 @@ def _chosen(found: list[Panel], target: Metric | None) -> Panel:
     chosen = next((panel for panel in found if target in (None, panel.target)), None)
     if chosen is None:
         known = ", ".join(str(panel.target) for panel in found) or "none"
-        raise DataError(f"estimates: no rows for {target or 'any metric'}, so there is nothing to draw. Metrics with rows: {known}.")
+        raise DataError(
+            f"estimates: no rows for {target or 'any metric'}, so there is nothing to draw. Metrics with rows: {known}."
+        )
     return chosen
 
 
@@ -90,7 +95,10 @@ def _png(panel: Panel, confidence: float) -> bytes:
         title = "\n".join(textwrap.wrap(headline(panel), 100, max_lines=2, placeholder=" …"))
         figure.text(0.02, 1 - 0.22 / height, title, size=15.5, weight="bold", va="top", parse_math=False)
         shown = ["the truth"] * panel.has_truth + ["what URE says of it"] * any(s != panel.truth for s in _drawn(panel))
-        for x, text in ((0.02, f"{panel.target}: {', and '.join(shown)}"), (0.455, "Which model is better: the order each scheme gives")):
+        for x, text in (
+            (0.02, f"{panel.target}: {', and '.join(shown)}"),
+            (0.455, "Which model is better: the order each scheme gives"),
+        ):
             figure.text(x, 1 - 1.0 / height, text, size=11.5, color=MUTED, weight="bold")
         _draw_estimates(left, panel, confidence)
         draw_orders(right, panel)
@@ -158,7 +166,15 @@ def _draw_model(axes: Axes, panel: Panel, model: str, place: int) -> None:
     for lane, scheme in enumerate(drawn):
         y = place + (lane - (len(drawn) - 1) / 2) * step
         if scheme == panel.truth and (truth := panel.value(scheme, model)) is not None:
-            axes.plot([truth, truth], [y, y + LANES + 0.1], color=INK, linewidth=1, linestyle=(0, (2, 2)), alpha=0.45, zorder=1)
+            axes.plot(
+                [truth, truth],
+                [y, y + LANES + 0.1],
+                color=INK,
+                linewidth=1,
+                linestyle=(0, (2, 2)),
+                alpha=0.45,
+                zorder=1,
+            )
         _draw_estimate(axes, panel, scheme, model, y)
 
 
@@ -167,8 +183,19 @@ def _draw_estimate(axes: Axes, panel: Panel, scheme: Scheme, model: str, y: floa
     if row is None or not defined(row.value):
         return
     if scheme != panel.truth and defined(row.low) and defined(row.high):
-        axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=2.6, solid_capstyle="round", alpha=0.5, zorder=2)
-    axes.plot(row.value, y, mark.marker, color=mark.colour, markersize=mark.size, markeredgecolor="white", markeredgewidth=0.8, zorder=4)
+        axes.plot(
+            [row.low, row.high], [y, y], color=mark.colour, linewidth=2.6, solid_capstyle="round", alpha=0.5, zorder=2
+        )
+    axes.plot(
+        row.value,
+        y,
+        mark.marker,
+        color=mark.colour,
+        markersize=mark.size,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        zorder=4,
+    )
     own = panel.target_of(scheme)
     if own is not None and own != panel.truth and (target := panel.value(own, model)) is not None:
         axes.plot(target, y, "|", color=mark.colour, markersize=13, markeredgewidth=2.2, zorder=3)
@@ -188,7 +215,22 @@ def _handles(panel: Panel) -> list[Line2D]:
     for scheme in _drawn(panel):
         mark = _mark(scheme)
         line = 0 if scheme == panel.truth else 2
-        handles.append(Line2D([], [], color=mark.colour, marker=mark.marker, markersize=mark.size, linewidth=line, label=scheme.label))
+        handles.append(
+            Line2D(
+                [], [], color=mark.colour, marker=mark.marker, markersize=mark.size, linewidth=line, label=scheme.label
+            )
+        )
     if any(panel.target_of(s) not in (None, panel.truth) for s in _drawn(panel)):
-        handles.append(Line2D([], [], color=MUTED, marker="|", markersize=12, markeredgewidth=2.2, linewidth=0, label="what that URE estimates"))
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=MUTED,
+                marker="|",
+                markersize=12,
+                markeredgewidth=2.2,
+                linewidth=0,
+                label="what that URE estimates",
+            )
+        )
     return handles

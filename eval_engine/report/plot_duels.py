@@ -45,7 +45,15 @@ def draw_chances(axes: Axes, found: Duels) -> None:
         axes.barh(place, 1, height=0.5, color="#eef0f3", zorder=1)
         if defined(chance):
             axes.barh(place, chance, height=0.5, color=BAR, zorder=2)
-        axes.annotate(chance_text(chance), (1, place), (6, 0), textcoords="offset points", va="center", size=size, annotation_clip=False)
+        axes.annotate(
+            chance_text(chance),
+            (1, place),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+            size=size,
+            annotation_clip=False,
+        )
 
 
 def draw_matrix(axes: Axes, found: Duels) -> None:
@@ -54,14 +62,18 @@ def draw_matrix(axes: Axes, found: Duels) -> None:
     _frame(axes, found)
     axes.set_xlim(-0.5, len(models) - 0.5)
     turn = 90 if _upright(found, _width(axes)) else 0
-    axes.set_xticks(range(len(models)), [short(model) for model in models], parse_math=False, size=_size(found), rotation=turn)
+    axes.set_xticks(
+        range(len(models)), [short(model) for model in models], parse_math=False, size=_size(found), rotation=turn
+    )
     axes.xaxis.tick_top()
     for y, row in enumerate(models):
         for x, column in enumerate(models):
             _draw_cell(axes, found, x, y, None if row == column else found.pair(row, column))
     used = {found.pair(a, b).verdict for a in models for b in models if a != b and found.pair(a, b)}  # type: ignore[union-attr]
     handles = [
-        Patch(facecolor=fill, edgecolor=PALE, label=f"{sign} {words}") for verdict, (fill, _, sign, words) in VERDICTS.items() if verdict in used
+        Patch(facecolor=fill, edgecolor=PALE, label=f"{sign} {words}")
+        for verdict, (fill, _, sign, words) in VERDICTS.items()
+        if verdict in used
     ]
     axes.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0, -0.12 / _height(axes)), ncols=4, frameon=False, fontsize=9.5, borderaxespad=0,
@@ -71,7 +83,11 @@ def draw_matrix(axes: Axes, found: Duels) -> None:
 
 def _draw_cell(axes: Axes, found: Duels, x: int, y: int, row: ComparisonRow | None) -> None:
     fill, ink, sign, _ = VERDICTS[row.verdict] if row else ("#f6f7f9", MUTED, "", "")
-    axes.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, facecolor=fill, edgecolor=PALE if fill == "white" else "none", zorder=2))
+    axes.add_patch(
+        Rectangle(
+            (x - 0.47, y - 0.45), 0.94, 0.9, facecolor=fill, edgecolor=PALE if fill == "white" else "none", zorder=2
+        )
+    )
     if row is None:
         return
     if len(_models(found)) <= WITH_NUMBERS and found.decimals < 6 and defined(row.difference):

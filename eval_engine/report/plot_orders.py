@@ -20,7 +20,11 @@ STEPS = 24  # line pieces of one bend
 
 def draw_orders(axes: Axes, panel: Panel) -> None:
     """Draw the order of every scheme that ranks models."""
-    columns = (*panel.of(TRADITIONAL), *((panel.truth,) if panel.truth else ()), *(s for s in panel.of(*URE) if panel.has_value(s)))
+    columns = (
+        *panel.of(TRADITIONAL),
+        *((panel.truth,) if panel.truth else ()),
+        *(s for s in panel.of(*URE) if panel.has_value(s)),
+    )
     if not columns:
         columns = panel.schemes
     held = {a.scheme: a for a in agreements(panel)}
@@ -49,7 +53,9 @@ def short(model: str) -> str:
     return model if len(model) <= MAX_NAME else f"{model[: MAX_NAME - 1 - half]}…{model[-half:]}"
 
 
-def _draw_lines(axes: Axes, panel: Panel, columns: tuple[Scheme, ...], wrong: dict[Scheme, dict[str, tuple[int, int]]]) -> None:
+def _draw_lines(
+    axes: Axes, panel: Panel, columns: tuple[Scheme, ...], wrong: dict[Scheme, dict[str, tuple[int, int]]]
+) -> None:
     places = [_places(panel, scheme) for scheme in columns]
     for model in panel.models:
         for x, scheme in enumerate(columns):
@@ -57,7 +63,14 @@ def _draw_lines(axes: Axes, panel: Panel, columns: tuple[Scheme, ...], wrong: di
             hollow = panel.value(scheme, model) is None
             face = "white" if hollow else MUTED if colour == PALE else colour
             axes.plot(
-                x, places[x][model], "o", markersize=9.5, color=face, markeredgecolor=PALE if hollow else "white", markeredgewidth=1.2, zorder=5
+                x,
+                places[x][model],
+                "o",
+                markersize=9.5,
+                color=face,
+                markeredgecolor=PALE if hollow else "white",
+                markeredgewidth=1.2,
+                zorder=5,
             )
         for x in range(len(columns) - 1):
             outer = columns[x] if panel.reference in columns[x + 1 :] else columns[x + 1]
@@ -69,7 +82,12 @@ def _draw_bend(axes: Axes, x: int, start: int, end: int, colour: str) -> None:
     steps = [i / STEPS for i in range(STEPS + 1)]
     ys = [start + (end - start) * t * t * (3 - 2 * t) for t in steps]
     axes.plot(
-        [x + t for t in steps], ys, color=colour, linewidth=2.2 if colour == PALE else 4, solid_capstyle="round", zorder=2 if colour == PALE else 3
+        [x + t for t in steps],
+        ys,
+        color=colour,
+        linewidth=2.2 if colour == PALE else 4,
+        solid_capstyle="round",
+        zorder=2 if colour == PALE else 3,
     )
 
 
@@ -79,7 +97,16 @@ def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str) -> N
         value = f"{'=' if model in tied else ''}{value_text(panel.value(scheme, model), digits(panel, scheme))}"
         text = f"{short(model)}   {value}" if side == "right" else f"{value}   {short(model)}"
         shift = -14 if side == "right" else 14
-        axes.annotate(text, (x, place), (shift, 0), textcoords="offset points", ha=side, va="center", annotation_clip=False, parse_math=False)
+        axes.annotate(
+            text,
+            (x, place),
+            (shift, 0),
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            annotation_clip=False,
+            parse_math=False,
+        )
 
 
 def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, held: Agreement | None, size: float) -> None:
@@ -88,7 +115,9 @@ def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, held: Agreem
     elif held.flips:
         text = f"{len(held.flips)} of {held.n_pairs} pairs\ndiffer"
     else:
-        text = "same order" if not held.undecided else f"{len(held.undecided)} of {held.n_pairs} pairs\ntied or undefined"
+        text = (
+            "same order" if not held.undecided else f"{len(held.undecided)} of {held.n_pairs} pairs\ntied or undefined"
+        )
     strong = held is not None and bool(held.flips)
     axes.annotate(
         text, (x, 0), (0, -6), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="top",
@@ -103,12 +132,23 @@ def _draw_legend(axes: Axes, panel: Panel) -> None:
         Line2D([], [], color=TOO_LOW, linewidth=4, label=f"ranked lower than by {judge}"),
     ]
     height = axes.get_window_extent().height / axes.figure.dpi
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.58 / height), ncols=2, frameon=False, fontsize=9.5, columnspacing=1.6)
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.58 / height),
+        ncols=2,
+        frameon=False,
+        fontsize=9.5,
+        columnspacing=1.6,
+    )
 
 
 def _places(panel: Panel, scheme: Scheme) -> dict[str, int]:
     given = order(panel, scheme)
-    return {model: place for place, model in enumerate([*(model for group in given.groups for model in group), *given.undefined])}
+    return {
+        model: place
+        for place, model in enumerate([*(model for group in given.groups for model in group), *given.undefined])
+    }
 
 
 def _colour(counts: tuple[int, int] | None) -> str:

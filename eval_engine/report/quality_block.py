@@ -39,7 +39,9 @@ def checks_table(lines: list[CheckLine]) -> Table | None:
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for line in lines:
-        table.add_row(Text(line.verdict, style=STYLES.get(line.verdict, "dim")), line.check, Text(line.sentence, style="dim"))
+        table.add_row(
+            Text(line.verdict, style=STYLES.get(line.verdict, "dim")), line.check, Text(line.sentence, style="dim")
+        )
     return table
 
 

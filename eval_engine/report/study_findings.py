@@ -52,7 +52,11 @@ class Study(NamedTuple):
     def shown(self, scheme: str) -> Cell:
         """The scheme's cell in the table of models."""
         show = self.settings.show
-        return Cell(scheme, None if scheme == FULL else show.exposures, show.traditional if scheme == "traditional" else show.ure)
+        return Cell(
+            scheme,
+            None if scheme == FULL else show.exposures,
+            show.traditional if scheme == "traditional" else show.ure,
+        )
 
     def name(self, cell: Cell) -> str:
         """The cell in words."""
@@ -63,7 +67,9 @@ def standings(study: Study, cell: Cell) -> dict[str, Standing]:
     """Every model under one scheme."""
     values = {row.model: row.value for row in study.estimates if Cell(*row[1:4]) == cell}
     known = [value for value in values.values() if value is not None]
-    return {m: Standing(v, None if v is None else 1 + sum(other > v for other in known)) for m, v in sorted(values.items())}
+    return {
+        m: Standing(v, None if v is None else 1 + sum(other > v for other in known)) for m, v in sorted(values.items())
+    }
 
 
 def by_truth(study: Study) -> list[str]:
@@ -75,7 +81,9 @@ def by_truth(study: Study) -> list[str]:
 def peaks(rows: Iterable[AgreementRow]) -> list[Peak]:
     """Where every curve is highest."""
     found = []
-    for (scheme, exposures, k), of in groupby(sorted(rows, key=lambda r: (SCHEMES.index(r.scheme), *r[1:4])), key=lambda r: r[:3]):
+    for (scheme, exposures, k), of in groupby(
+        sorted(rows, key=lambda r: (SCHEMES.index(r.scheme), *r[1:4])), key=lambda r: r[:3]
+    ):
         curve = list(of)
         nearest = min(curve, key=lambda r: abs(math.log(r.truth_k / r.predicted_k)))
         pearson, kendall = ([r for r in curve if r.pearson_max], [r for r in curve if r.kendall_max])
@@ -90,7 +98,9 @@ def peaks(rows: Iterable[AgreementRow]) -> list[Peak]:
 
 def wrong_pairs(study: Study, cell: Cell) -> tuple[int, int]:
     """Pairs of models that the scheme orders unlike the truth at the shown cutoff, and all pairs."""
-    row = next(r for r in study.agreement if Cell(r.scheme, r.exposures, r.k) == cell and r.truth_k == study.settings.show.ure)
+    row = next(
+        r for r in study.agreement if Cell(r.scheme, r.exposures, r.k) == cell and r.truth_k == study.settings.show.ure
+    )
     return row.n_flipped, row.n_models * (row.n_models - 1) // 2
 
 
@@ -119,7 +129,9 @@ def trap(study: Study) -> str | None:
 
 def _wrongly_below(study: Study, model: str) -> list[str]:
     """The debiased models that are truly better than this one, and below it under the traditional scheme."""
-    return [other for other in truly_better(study, study.shown("traditional"), model) if study.groups.get(other) == DEBIASED]
+    return [
+        other for other in truly_better(study, study.shown("traditional"), model) if study.groups.get(other) == DEBIASED
+    ]
 
 
 def headline(study: Study) -> str:
@@ -139,7 +151,13 @@ def _first_sentence(study: Study) -> str:
     if first is None:
         return f"No model has a value of {study.name(cell)}."
     place, n = truth[first].place, sum(s.place is not None for s in truth.values())
-    stands = "has no true recall" if place is None else "is truly the best too" if place == 1 else f"is truly {ordinal(place)} of {n}"
+    stands = (
+        "has no true recall"
+        if place is None
+        else "is truly the best too"
+        if place == 1
+        else f"is truly {ordinal(place)} of {n}"
+    )
     return f"{_capital(study.name(cell))} of {cell.exposures} exposures puts {first}{_group(study, first)} first; it {stands} by recall@{study.settings.show.ure}."
 
 
@@ -148,7 +166,12 @@ def sentences(study: Study) -> list[str]:
     found = [_first_sentence(study), *_picks(study), _pairs_sentence(study)]
     curves = peaks(study.agreement)
     found.append(
-        _peak_sentence(curves, "traditional", "The traditional scheme", f"Theorem 1's K = Kbar N / e (N = {study.candidates:.0f} candidates a user)")
+        _peak_sentence(
+            curves,
+            "traditional",
+            "The traditional scheme",
+            f"Theorem 1's K = Kbar N / e (N = {study.candidates:.0f} candidates a user)",
+        )
     )
     found += [_peak_sentence(curves, scheme, LABELS[scheme], "its own K") for scheme in ("ure_macro", "ure_micro")]
     return [text for text in [*found, _difference_sentence(study)] if text]
@@ -160,9 +183,15 @@ def _picks(study: Study) -> list[str]:
     if first is not None and (better := truly_better(study, study.shown("traditional"), first)):
         corrected = sum(study.groups.get(model) == DEBIASED for model in better)
         told = f", {corrected} of them debiased" if corrected else ""
-        found.append(f"{len(better)} {'model is' if len(better) == 1 else 'models are'} truly better than {first} and placed below it{told}.")
+        found.append(
+            f"{len(better)} {'model is' if len(better) == 1 else 'models are'} truly better than {first} and placed below it{told}."
+        )
     found += _hard_negatives(study)
-    places = [(scheme, pick, truth[pick].place) for scheme in ("ure_macro", "ure_micro") if (pick := winner(study, study.shown(scheme)))]
+    places = [
+        (scheme, pick, truth[pick].place)
+        for scheme in ("ure_macro", "ure_micro")
+        if (pick := winner(study, study.shown(scheme)))
+    ]
     told = "; ".join(f"{LABELS[s]} puts {pick} first, truly {ordinal(place)}" for s, pick, place in places if place)
     return [*found, f"From the same exposures {told}."] if told else found
 
@@ -178,7 +207,9 @@ def _hard_negatives(study: Study) -> list[str]:
         if below
         else "no debiased model that is truly better"
     )
-    return [f"Of models with hard negatives, which are no debiasing, {model} stands highest under the traditional scheme, {place}: above {told}."]
+    return [
+        f"Of models with hard negatives, which are no debiasing, {model} stands highest under the traditional scheme, {place}: above {told}."
+    ]
 
 
 def _pairs_sentence(study: Study) -> str:
@@ -195,7 +226,11 @@ def _pairs_sentence(study: Study) -> str:
 
 def _fewest(study: Study, scheme: str) -> tuple[Cell, int] | None:
     """The cutoff of the scheme that has fewest pairs in the wrong order, of those that tell models apart."""
-    told = [p for p in peaks(study.agreement) if (p.scheme, p.exposures) == (scheme, study.settings.show.exposures) and p.reason is None]
+    told = [
+        p
+        for p in peaks(study.agreement)
+        if (p.scheme, p.exposures) == (scheme, study.settings.show.exposures) and p.reason is None
+    ]
     found = [(cell, wrong_pairs(study, cell)[0]) for cell in (Cell(p.scheme, p.exposures, p.k) for p in told)]
     return min(found, key=lambda one: one[1], default=None)
 
@@ -208,7 +243,11 @@ def _peak_sentence(curves: list[Peak], scheme: str, name: str, where: str) -> st
             return f"{name}: no curve is defined."
         ratios = [median(getattr(p, measure)) / p.predicted for p in own]
         near.append(1 / NEAR <= median(ratios) <= NEAR)
-        lost = [getattr(p, f"highest_{measure}") - there for p in own if (there := getattr(p, f"expected_{measure}")) is not None]
+        lost = [
+            getattr(p, f"highest_{measure}") - there
+            for p in own
+            if (there := getattr(p, f"expected_{measure}")) is not None
+        ]
         parts.append(
             f"by {measure.capitalize()} K_max / K is {median(ratios):.2f} in the median of {len(ratios)} curves ({min(ratios):.2f} to {max(ratios):.2f}), "
             f"and at K itself the curves are {median(lost):.3f} below their highest in the median, {max(lost):.3f} at most"
@@ -222,7 +261,9 @@ def _difference_sentence(study: Study) -> str:
     told = []
     for scheme in ("ure_macro", "ure_micro"):
         own = standings(study, study.shown(scheme))
-        both = [(s.value, t) for model, s in own.items() if s.value is not None and (t := truth[model].value) is not None]
+        both = [
+            (s.value, t) for model, s in own.items() if s.value is not None and (t := truth[model].value) is not None
+        ]
         if total := sum(t for _, t in both):
             share = sum(s for s, _ in both) / total - 1
             told.append(f"{LABELS[scheme]} {abs(share):.0%} {'below' if share < 0 else 'above'}")

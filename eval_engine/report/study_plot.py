@@ -29,7 +29,15 @@ from eval_engine.report.study_findings import LABELS, Study, headline, peaks, st
 from eval_engine.studies.ure import FULL, AgreementRow
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b1f24")  # Okabe-Ito
-LINES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (3, 1)), "-")  # beside the colour, for those who cannot tell it
+LINES: tuple[Any, ...] = (
+    "-",
+    "--",
+    "-.",
+    (0, (5, 1, 1, 1, 1, 1)),
+    ":",
+    (0, (3, 1)),
+    "-",
+)  # beside the colour, for those who cannot tell it
 GROUPS = {
     "hard negatives": (TOO_HIGH, "^", 10.0),
     "debiased": ("#0072b2", "o", 8.5),
@@ -73,7 +81,9 @@ def _figure(width: float, height: float, title: str, subtitle: str) -> Figure:
     FigureCanvasAgg(figure)
     lines = textwrap.wrap(title, int(LETTERS * width), max_lines=2, placeholder=" …")
     figure.text(0.02, 1 - 0.2 / height, "\n".join(lines), size=15, weight="bold", va="top", parse_math=False)
-    figure.text(0.02, 1 - (0.62 + LINE * (len(lines) - 1)) / height, subtitle, size=11, color=MUTED, va="top", parse_math=False)
+    figure.text(
+        0.02, 1 - (0.62 + LINE * (len(lines) - 1)) / height, subtitle, size=11, color=MUTED, va="top", parse_math=False
+    )
     return figure
 
 
@@ -100,11 +110,27 @@ def _curves(study: Study, scheme: str) -> Figure:
         for axes in grid[row]:
             _dress(axes, study.settings.truth)
     handles = [
-        Line2D([], [], color=COLOURS[n % len(COLOURS)], linestyle=LINES[n % len(LINES)], linewidth=2, label=f"recall@{k} ({cutoff} = {k})")
+        Line2D(
+            [],
+            [],
+            color=COLOURS[n % len(COLOURS)],
+            linestyle=LINES[n % len(LINES)],
+            linewidth=2,
+            label=f"recall@{k} ({cutoff} = {k})",
+        )
         for n, k in enumerate(cutoffs)
     ]
     handles += [
-        Line2D([], [], color=MUTED, marker="o", markersize=8.5, markeredgecolor="white", linewidth=0, label="K_max: the highest point"),
+        Line2D(
+            [],
+            [],
+            color=MUTED,
+            marker="o",
+            markersize=8.5,
+            markeredgecolor="white",
+            linewidth=0,
+            label="K_max: the highest point",
+        ),
         Line2D([], [], color=MUTED, marker="|", markersize=13, markeredgewidth=3, linewidth=0, label=_where(scheme)),
     ]
     figure.legend(
@@ -126,7 +152,15 @@ def _draw_curve(axes: Axes, rows: list[AgreementRow], measure: str, line: int) -
     colour = COLOURS[line % len(COLOURS)]
     axes.plot(*zip(*points, strict=True), color=colour, linestyle=LINES[line % len(LINES)], linewidth=1.9, zorder=3)
     highest = [(r.truth_k, getattr(r, measure)) for r in rows if getattr(r, f"{measure}_max")]
-    axes.plot(*zip(*highest, strict=True), "o", color=colour, markersize=8.5, markeredgecolor="white", markeredgewidth=1.1, zorder=5)
+    axes.plot(
+        *zip(*highest, strict=True),
+        "o",
+        color=colour,
+        markersize=8.5,
+        markeredgecolor="white",
+        markeredgewidth=1.1,
+        zorder=5,
+    )
     predicted = rows[0].predicted_k
     axes.axvline(predicted, color=colour, linewidth=1, linestyle=(0, (1, 3)), alpha=0.75, zorder=1)
     axes.axvline(predicted, 0, 0.055, color=colour, linewidth=3.4, zorder=4, solid_capstyle="butt")
@@ -135,7 +169,12 @@ def _draw_curve(axes: Axes, rows: list[AgreementRow], measure: str, line: int) -
 def _dress(axes: Axes, truth: tuple[int, ...]) -> None:
     axes.set_xscale("log")
     axes.set_xlim(truth[0] / 1.08, truth[-1] * 1.15)
-    ticks = [step * 10**power for power in range(len(str(truth[-1]))) for step in STEPS if truth[0] <= step * 10**power <= truth[-1]]
+    ticks = [
+        step * 10**power
+        for power in range(len(str(truth[-1])))
+        for step in STEPS
+        if truth[0] <= step * 10**power <= truth[-1]
+    ]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
@@ -169,7 +208,11 @@ def _several(ks: tuple[int, ...]) -> str:
 
 def _curves_subtitle(study: Study, scheme: str) -> str:
     n = len({row.model for row in study.estimates})
-    what = "recall among the exposed items only" if scheme == "traditional" else "recall over all candidates, estimated from the exposed ones,"
+    what = (
+        "recall among the exposed items only"
+        if scheme == "traditional"
+        else "recall over all candidates, estimated from the exposed ones,"
+    )
     return f"How {what} agrees with the truth, over {n} models; N = {study.candidates:.0f} candidates of each user"
 
 
@@ -179,20 +222,46 @@ def _models(study: Study) -> Figure:
     subtitle = f"{len(standings(study, study.shown(FULL)))} models, {show.exposures} random exposures of each user; shaded: truly better than one model, and placed below it"
     figure = _figure(width, height, headline(study), subtitle)
     axes = figure.subplots(
-        1, 2, gridspec_kw={"left": 0.85 / width, "right": 1 - 0.35 / width, "top": 1 - 1.45 / height, "bottom": 1.25 / height, "wspace": 0.16}
+        1,
+        2,
+        gridspec_kw={
+            "left": 0.85 / width,
+            "right": 1 - 0.35 / width,
+            "top": 1 - 1.45 / height,
+            "bottom": 1.25 / height,
+            "wspace": 0.16,
+        },
     )
     for one, scheme in zip(axes, ("traditional", "ure_macro"), strict=True):
         _draw_models(one, study, scheme)
-    groups = [group for group in GROUPS if group in {study.groups.get(m, "") for m in standings(study, study.shown(FULL))}]
+    groups = [
+        group for group in GROUPS if group in {study.groups.get(m, "") for m in standings(study, study.shown(FULL))}
+    ]
     handles: list[Line2D | Patch] = [
-        Line2D([], [], color=GROUPS[g][0], marker=GROUPS[g][1], markersize=GROUPS[g][2], markeredgecolor="white", linewidth=0, label=g or "model")
+        Line2D(
+            [],
+            [],
+            color=GROUPS[g][0],
+            marker=GROUPS[g][1],
+            markersize=GROUPS[g][2],
+            markeredgecolor="white",
+            linewidth=0,
+            label=g or "model",
+        )
         for g in groups
     ]
     handles += [
         Patch(color="#fde3cf", label="truly better, placed below"),
         Line2D([], [], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="estimate = truth"),
     ]
-    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 0.1 / height), ncols=len(handles), frameon=False, fontsize=10)
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.1 / height),
+        ncols=len(handles),
+        frameon=False,
+        fontsize=10,
+    )
     return figure
 
 
@@ -236,7 +305,9 @@ def _draw_models(axes: Axes, study: Study, scheme: str) -> None:
 def _named(study: Study, points: dict[str, tuple[float, float]], chosen: tuple[str | None, ...]) -> list[str]:
     """The models that carry their name: the one that is shaded from, the scheme's first, the truly best, debiased ones that are truly better, and hard negatives."""
     one = chosen[0]
-    better = [m for m in points if study.groups.get(m) == "debiased" and one in points and points[m][0] > points[one][0]]
+    better = [
+        m for m in points if study.groups.get(m) == "debiased" and one in points and points[m][0] > points[one][0]
+    ]
     hard = [m for m in points if study.groups.get(m) == "hard negatives"]
     return list(dict.fromkeys([*(m for m in chosen if m in points), *better, *hard]))
 
@@ -249,11 +320,22 @@ def _label(axes: Axes, points: dict[str, tuple[float, float]], names: list[str])
     for model in names:
         for dx, dy, ha, va in SIDES:
             text = axes.annotate(
-                model, points[model], (dx, dy), textcoords="offset points", ha=ha, va=va, size=9.2, parse_math=False, zorder=6, path_effects=HALO
+                model,
+                points[model],
+                (dx, dy),
+                textcoords="offset points",
+                ha=ha,
+                va=va,
+                size=9.2,
+                parse_math=False,
+                zorder=6,
+                path_effects=HALO,
             )
             box = text.get_window_extent()
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not any(box.x0 < b[2] and b[0] < box.x1 and box.y0 - 2 < b[3] and b[1] < box.y1 + 2 for b in taken):
+            if inside and not any(
+                box.x0 < b[2] and b[0] < box.x1 and box.y0 - 2 < b[3] and b[1] < box.y1 + 2 for b in taken
+            ):
                 taken.append((box.x0, box.y0, box.x1, box.y1))
                 if abs(dx) + abs(dy) > 20:
                     axes.annotate(

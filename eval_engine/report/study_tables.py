@@ -50,7 +50,9 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
     """Write the page; pictures: PNG files to embed, by what they show."""
     figures = "\n".join(_figure(what, file) for what, file in pictures.items())
     told = "".join(f"<li>{escape(text)}</li>" for text in sentences(study))
-    facts = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(fact)}</td></tr>' for name, fact in run_facts.items())
+    facts = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(fact)}</td></tr>' for name, fact in run_facts.items()
+    )
     content = PAGE.substitute(
         title=escape(headline(study)),
         heading=escape(headline(study)),
@@ -58,7 +60,9 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
         sections=f"<section><h2>What it shows</h2><ul>{told}</ul></section>\n{figures}\n"
         f"<section><h2>The models, truly best first</h2>{_models_html(study)}</section>\n"
         f"<section><h2>Where each curve is highest</h2>{_peaks_html(study)}</section>",
-        facts=f'<section><h2>The run</h2><div class="wide"><table><tbody>{facts}</tbody></table></div></section>' if facts else "",
+        facts=f'<section><h2>The run</h2><div class="wide"><table><tbody>{facts}</tbody></table></div></section>'
+        if facts
+        else "",
     )
     return write_atomically(content.encode(), path)
 
@@ -91,9 +95,17 @@ def _models_table(study: Study) -> Table:
     table.add_column("model", overflow="fold", footer="pairs wrong", min_width=11)
     for scheme in COLUMNS:
         wrong = f"{wrong_pairs(study, study.shown(scheme))[0]}" if scheme != FULL else ""
-        table.add_column(_head(study, study.shown(scheme)).replace(" recall", "\nrecall"), justify="right", no_wrap=True, footer=wrong)
+        table.add_column(
+            _head(study, study.shown(scheme)).replace(" recall", "\nrecall"),
+            justify="right",
+            no_wrap=True,
+            footer=wrong,
+        )
     for model in by_truth(study):
-        cells = [Text(_value(found[scheme][model])).append(f"{_place(found[scheme][model]):>4}", style="dim") for scheme in COLUMNS]
+        cells = [
+            Text(_value(found[scheme][model])).append(f"{_place(found[scheme][model]):>4}", style="dim")
+            for scheme in COLUMNS
+        ]
         table.add_row(Text(f"{model} {MARKS.get(study.groups.get(model, ''), '')}"), *cells)
     return table
 
@@ -126,11 +138,18 @@ def _peak_cells(study: Study, peak: Peak) -> Iterable[str]:
 
 def _models_html(study: Study) -> str:
     found = {scheme: standings(study, study.shown(scheme)) for scheme in COLUMNS}
-    heads = "".join(f'<th scope="col">{escape(_head(study, study.shown(scheme)))}<small>place</small></th>' for scheme in COLUMNS)
+    heads = "".join(
+        f'<th scope="col">{escape(_head(study, study.shown(scheme)))}<small>place</small></th>' for scheme in COLUMNS
+    )
     lines = []
     for model in by_truth(study):
-        cells = "".join(f"<td>{_value(found[scheme][model])}<small>{_place(found[scheme][model])}</small></td>" for scheme in COLUMNS)
-        lines.append(f'<tr><th scope="row">{escape(model)}<small>{escape(study.groups.get(model, ""))}</small></th>{cells}</tr>')
+        cells = "".join(
+            f"<td>{_value(found[scheme][model])}<small>{_place(found[scheme][model])}</small></td>"
+            for scheme in COLUMNS
+        )
+        lines.append(
+            f'<tr><th scope="row">{escape(model)}<small>{escape(study.groups.get(model, ""))}</small></th>{cells}</tr>'
+        )
     wrong = {scheme: wrong_pairs(study, study.shown(scheme)) for scheme in SCHEMES}
     last = "".join(f"<td>{wrong[scheme][0]} of {wrong[scheme][1]}</td>" for scheme in SCHEMES)
     caption = f"{study.settings.show.exposures} random exposures of each user. {escape(_others(study))}"
@@ -149,7 +168,9 @@ def _peaks_html(study: Study) -> str:
     lines = []
     for peak in peaks(study.agreement):
         first, *rest = _peak_cells(study, peak)
-        lines.append(f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>')
+        lines.append(
+            f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
+        )
     note = f"expected: Kbar N / e with N = {study.candidates:.1f} for the traditional scheme, K for URE; pairs wrong: by true recall@{study.settings.show.ure}"
     undefined = {p.reason for p in peaks(study.agreement) if p.reason}
     note += "".join(f"; {UNDEFINED}: {reason}" for reason in sorted(undefined))

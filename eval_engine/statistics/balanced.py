@@ -67,7 +67,9 @@ class Balanced(NamedTuple):
     def half_widths(self, confidence: float) -> Doubles:
         """(n_models,): of the intervals. The jackknife knows its variance to n_units - 1 degrees of freedom; the bias's is not estimated from units."""
         errors, sampling = self.standard_errors(), np.diag(self.models.covariance)
-        degrees = max(self.models.n_units - 1, 1) * np.divide(errors**4, sampling**2, out=np.ones(errors.size), where=sampling > 0)
+        degrees = max(self.models.n_units - 1, 1) * np.divide(
+            errors**4, sampling**2, out=np.ones(errors.size), where=sampling > 0
+        )
         widths: Doubles = errors * stdtrit(degrees, (1 + confidence) / 2)
         return widths
 
@@ -116,7 +118,9 @@ def lump_of(n: npt.ArrayLike) -> Ints:
 def balanced(strata: Strata) -> Balanced:
     """The estimate of each model; NaN where nothing can be said."""
     n_models, n_units = strata.sums.shape[:2]
-    undefined = Balanced(Paired(np.full(n_models, np.nan), np.full((n_models, n_units), np.nan), 0), np.full(n_models, np.nan))
+    undefined = Balanced(
+        Paired(np.full(n_models, np.nan), np.full((n_models, n_units), np.nan), 0), np.full(n_models, np.nan)
+    )
     users = strata.users.sum(axis=0)
     seen = (strata.positives > 0) & (users > 0)
     if not seen.any() or strata.exposures.max(initial=0) < 2:
@@ -132,7 +136,9 @@ def balanced(strata: Strata) -> Balanced:
         rest = users - strata.users[unit]
         if (rest[strata.positives > 0] > 0).any():
             law_without = _law(cells, rest, law)
-            values[unit] = _values(cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], law_without, setting)[0]
+            values[unit] = _values(
+                cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], law_without, setting
+            )[0]
     errors = np.zeros((n_models, n_units))
     n = units.size
     if n > 1:
@@ -144,7 +150,9 @@ def balanced(strata: Strata) -> Balanced:
 def _cells(exposures: tuple[int, ...], candidates: tuple[int, ...], positives: tuple[int, ...]) -> Cells:
     kinds, group = np.unique(np.array([exposures, candidates]), axis=1, return_inverse=True)
     group, most = group.reshape(-1), max(candidates)
-    grid = np.unique(np.concatenate([np.arange(0, min(most, 40) + 1), np.round(np.geomspace(min(most, 40), most, 40))])).astype(np.int64)
+    grid = np.unique(
+        np.concatenate([np.arange(0, min(most, 40) + 1), np.round(np.geomspace(min(most, 40), most, 40))])
+    ).astype(np.int64)
     rates = np.geomspace(0.1 / most, 0.95, RATES)
     edges = np.concatenate([[-0.5], (grid[1:] + grid[:-1]) / 2, [most + 0.5]])
     joint = np.zeros((RATES, grid.size, len(positives)))
@@ -237,15 +245,24 @@ def _setting(cells: Cells, strata: Strata, users: Doubles, mean: Doubles, law: D
     if not usable.any():
         return _Setting(np.eye(cells.grid.size), np.zeros((cells.grid.size,) * 2), np.ones(users.size))
     ratio = np.where(users > 0, strata.sums.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None]
-    square = np.where(users > 0, strata.squares.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None] ** 2
-    variance = _variance(strata.positives, users, np.maximum(square - ratio**2, 0.0).mean(axis=0) * users / np.maximum(users - 1, 1), seen)
+    square = (
+        np.where(users > 0, strata.squares.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None] ** 2
+    )
+    variance = _variance(
+        strata.positives,
+        users,
+        np.maximum(square - ratio**2, 0.0).mean(axis=0) * users / np.maximum(users - 1, 1),
+        seen,
+    )
     posterior = np.tensordot(_density(law), cells.joint, 1)[:, seen]
     posterior = posterior / np.maximum(posterior.sum(axis=0), 1e-300)
     noise = variance[seen] / users[seen]
     x = np.log(cells.grid)
     kernels = [np.exp(-((x[:, None] - x) ** 2) / (2 * length**2)) for length in LENGTHS]
     signals = [posterior.T @ kernel @ posterior for kernel in kernels]
-    likelihood = np.array([[_likelihood(spread**2 * signal + np.diag(noise), ratio[:, seen]) for spread in SPREADS] for signal in signals])
+    likelihood = np.array(
+        [[_likelihood(spread**2 * signal + np.diag(noise), ratio[:, seen]) for spread in SPREADS] for signal in signals]
+    )
     chance = np.exp(likelihood - likelihood.max())
     smooth = sum(kernel * (row @ SPREADS**2) for kernel, row in zip(kernels, chance / chance.sum(), strict=True))
     return _Setting(smooth + 100.0, smooth, variance)
@@ -277,7 +294,9 @@ def _shares(cells: Cells, users: Doubles) -> Doubles:
     return np.bincount(cells.group, users, minlength=cells.has_positive.shape[2]) / users.sum()
 
 
-def _values(cells: Cells, strata: Strata, users: Doubles, sums: Doubles, law: Doubles, setting: _Setting) -> tuple[Doubles, float]:
+def _values(
+    cells: Cells, strata: Strata, users: Doubles, sums: Doubles, law: Doubles, setting: _Setting
+) -> tuple[Doubles, float]:
     """The estimate of each model with the best weights for these users, and the relative bias that is left."""
     share, density = _shares(cells, users), _density(law)
     law_of_positives = np.tensordot(density, cells.has_positive, 1) @ share  # P(N+), N+ > 0

@@ -50,7 +50,9 @@ def add(sums: Sums, terms: tuple[Doubles, Doubles], low: Doubles, high: Doubles,
             f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the denominator NaN or negative"
         )
     if largest**2 * max(a.size, 1) + float(np.abs(sums.whole).max(initial=0)) >= LARGEST_SUM:
-        raise ValueError(f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller")
+        raise ValueError(
+            f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller"
+        )
     _add(a, b, low, high, row, *sums)
 
 
@@ -58,7 +60,9 @@ def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
     """The sums of all that go to the same row."""
     largest = np.bincount(row, np.abs(sums.whole).max(axis=1, initial=0), minlength=1).max()
     if largest >= LARGEST_SUM:
-        raise ValueError(f"sums as large as {largest:.3g} cannot be added exactly: metrics and their weights are far smaller")
+        raise ValueError(
+            f"sums as large as {largest:.3g} cannot be added exactly: metrics and their weights are far smaller"
+        )
     found = no_sums(n_rows)
     _merge(*sums, row, *found)
     return found

@@ -51,7 +51,9 @@ def compare(models: Paired, n_users: int, confidence: float, margin: float, powe
     if not 0 <= margin < 1:
         raise ValueError(f"margin must be a share from 0 to below 1, found {margin}")
     if not (1 - confidence) / 2 < power < 1:
-        raise ValueError(f"power must be below 1 and above (1 - confidence) / 2 = {(1 - confidence) / 2:g}, found {power}")
+        raise ValueError(
+            f"power must be below 1 and above (1 - confidence) / 2 = {(1 - confidence) / 2:g}, found {power}"
+        )
     if n_users < 0:
         raise ValueError(f"n_users cannot be negative, found {n_users}")
     spread = float(stdtrit(max(models.n_units - 1, 1), (1 + confidence) / 2))
@@ -74,7 +76,9 @@ def compare(models: Paired, n_users: int, confidence: float, margin: float, powe
             p_no_worse_second=_above_zero(difference(models, j, i, 1 - margin)),
             users_needed=_users_needed(d, n_users, effect),
         )
-        for n, ((i, j), d, p_holm, p_fdr) in enumerate(zip(pairs, differences, holm(p), benjamini_hochberg(p), strict=True))
+        for n, ((i, j), d, p_holm, p_fdr) in enumerate(
+            zip(pairs, differences, holm(p), benjamini_hochberg(p), strict=True)
+        )
     ]
 
 

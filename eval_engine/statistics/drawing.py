@@ -31,7 +31,18 @@ def draws(exposed: Ints, candidates: Ints) -> Draws:
     variance = p * (1 - p)
     c = variance * n / np.maximum(n - 1, 1)
     skewed = c * (1 - 2 * p)
-    return Draws(p, variance, e * (1 - p), c, c / n, c * c, c * c * (n - 1), c**3 * (n - 1), skewed, skewed**2 * (n - 1) * n / np.maximum(n - 2, 1))
+    return Draws(
+        p,
+        variance,
+        e * (1 - p),
+        c,
+        c / n,
+        c * c,
+        c * c * (n - 1),
+        c**3 * (n - 1),
+        skewed,
+        skewed**2 * (n - 1) * n / np.maximum(n - 2, 1),
+    )
 
 
 class Overlap(NamedTuple):

@@ -63,7 +63,9 @@ def bucket_sums(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Numerators and denominators of (n_models, n_buckets), checked; a numerator over denominator 0 is 0, or NaN if it is."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.ndim != 2 or a.shape != b.shape:
-        raise ValueError(f"a numerator and a denominator per model and bucket are expected, found shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"a numerator and a denominator per model and bucket are expected, found shapes {a.shape} and {b.shape}"
+        )
     for m, g in np.argwhere(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
         raise ValueError(
             f"bucket {g} of model {m} has numerator {a[m, g]} and denominator {b[m, g]}: neither may be infinite, nor the denominator NaN or negative"

@@ -60,7 +60,9 @@ def ratio_sums(terms: tuple[Floats, Floats]) -> RatioSums:
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a numerator and a denominator per user are expected, found shapes {a.shape} and {b.shape}")
     for u in np.flatnonzero(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
-        raise ValueError(f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN or negative")
+        raise ValueError(
+            f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN or negative"
+        )
     used, unknown = b > 0, np.isnan(a)
     n_unknown = int((used & unknown).sum())
     a, b = a[used & ~unknown], b[used & ~unknown]
@@ -88,7 +90,9 @@ def estimate(sums: RatioSums, confidence: float) -> Estimate:
 def _standard_error(sums: RatioSums, ratio: Fraction) -> float:
     if sums.n_users < 2:
         return math.nan
-    squares = sums.aa - 2 * ratio * sums.ab + ratio**2 * sums.bb  # in units of 1e-12; below 0 only by the rounding of the products
+    squares = (
+        sums.aa - 2 * ratio * sums.ab + ratio**2 * sums.bb
+    )  # in units of 1e-12; below 0 only by the rounding of the products
     variance = max(squares, Fraction(0)) * SCALE * Fraction(sums.n_users, sums.n_users - 1) / Fraction(sums.b) ** 2
     return math.sqrt(variance)
 

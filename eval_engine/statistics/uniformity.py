@@ -59,7 +59,11 @@ def chi_square(squares: float, total: Draws, dd: float, ddd: float) -> Chi:
     two = (total.skew / total.c) ** 2 * kept * m / max(m - 2, 1) * dd - total.skew_n
     spread = math.sqrt(variance)
     freedom = 2 * total.mean**2 / variance
-    return Chi(freedom * squares / total.mean, freedom, gamma_tail((squares - 1 - total.mean) / spread, (8 * three + 4 * two) / spread**3))
+    return Chi(
+        freedom * squares / total.mean,
+        freedom,
+        gamma_tail((squares - 1 - total.mean) / spread, (8 * three + 4 * two) / spread**3),
+    )
 
 
 def gamma_tail(z: float, skewness: float) -> float:

@@ -33,4 +33,6 @@ def some_pairs(facts: RankFacts, chosen: npt.NDArray[np.bool_]) -> RankFacts:
     offsets = np.concatenate([[0], np.cumsum(chosen)])[facts.offsets]
     score = facts.score[chosen] if facts.score.size else facts.score  # facts of the ranks table come without
     probability = None if facts.probability is None else facts.probability[chosen]
-    return RankFacts(offsets, facts.value[chosen], score, facts.above[chosen], facts.tied[chosen], facts.candidates, probability)
+    return RankFacts(
+        offsets, facts.value[chosen], score, facts.above[chosen], facts.tied[chosen], facts.candidates, probability
+    )

@@ -121,11 +121,17 @@ def _cutoffs(study: UreStudy, scheme: str) -> tuple[int, ...]:
 def found_in(ranks: DataFrame, question: Question, confidence: float) -> Found:
     """The study of rows of the ranks table: one Spark job."""
     wanted = ranks.select("model", "user_id", "candidates", "scored", "truth")
-    added = wanted.mapInArrow(_summed(question), SUMS).groupBy("model", "cell").agg(*(F.sum(name).alias(name) for name in RatioSums._fields))
+    added = (
+        wanted.mapInArrow(_summed(question), SUMS)
+        .groupBy("model", "cell")
+        .agg(*(F.sum(name).alias(name) for name in RatioSums._fields))
+    )
     asked = cells(question.study)
     sums: dict[str, dict[Cell, RatioSums]] = {}
     for row in added.collect():
-        sums.setdefault(row["model"], {})[asked[row["cell"]]] = RatioSums(*(int(row[name]) for name in RatioSums._fields))
+        sums.setdefault(row["model"], {})[asked[row["cell"]]] = RatioSums(
+            *(int(row[name]) for name in RatioSums._fields)
+        )
     return found_of(sums, question.study, confidence)
 
 
@@ -138,14 +144,21 @@ def found_of(sums: dict[str, dict[Cell, RatioSums]], study: UreStudy, confidence
             "ranks: no user of the run has truth, and the study draws from it. Give the complete labels of some users as inputs.truth, and run jobs/rank.py again."
         )
     candidates = estimate(sums[models[0]][Cell(CANDIDATES, None, 0)], confidence).value
-    estimates = [_estimate_row(model, cell, sums[model][cell], confidence) for model in models for cell in cells(study) if cell.scheme != CANDIDATES]
+    estimates = [
+        _estimate_row(model, cell, sums[model][cell], confidence)
+        for model in models
+        for cell in cells(study)
+        if cell.scheme != CANDIDATES
+    ]
     return Found(candidates, estimates, list(agreement_rows(estimates, study, candidates)))
 
 
 def _estimate_row(model: str, cell: Cell, sums: RatioSums, confidence: float) -> StudyEstimate:
     found = estimate(sums, confidence)
     value, error, low, high = map(_known, found[:4])
-    return StudyEstimate(model, *cell, value, error, low, high, confidence, found.n_users, found.n_left_out, sums.n_unknown)
+    return StudyEstimate(
+        model, *cell, value, error, low, high, confidence, found.n_users, found.n_left_out, sums.n_unknown
+    )
 
 
 def _known(x: float) -> float | None:
@@ -165,7 +178,10 @@ def agreement_rows(estimates: Iterable[StudyEstimate], study: UreStudy, candidat
         points = [agreement(values[cell], values[Cell(FULL, None, k)]) for k in study.truth]
         predicted = cell.k * candidates / cell.exposures if cell.scheme == "traditional" else float(cell.k)
         defined = [p for p in points if p.reason is None]
-        pearson, kendall = max((p.pearson for p in defined), default=math.nan), max((p.kendall for p in defined), default=math.nan)
+        pearson, kendall = (
+            max((p.pearson for p in defined), default=math.nan),
+            max((p.kendall for p in defined), default=math.nan),
+        )
         for k, p in zip(study.truth, points, strict=True):
             highest = p.pearson == pearson, p.kendall == kendall
             yield AgreementRow(
@@ -182,10 +198,14 @@ def _summed(question: Question) -> Any:
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():
                 found = sums_of(batch.filter(pc.equal(batch.column("model"), model)), question)
-                totals[model] = [merge(*both) for both in zip(totals.get(model, [NO_USERS] * len(found)), found, strict=True)]
+                totals[model] = [
+                    merge(*both) for both in zip(totals.get(model, [NO_USERS] * len(found)), found, strict=True)
+                ]
         for model, sums in totals.items():
             columns = [pa.array([Decimal(x) for x in column], SUM) for column in zip(*sums, strict=True)]
-            yield pa.RecordBatch.from_arrays([pa.array([model] * len(sums)), pa.array(range(len(sums)), pa.int32()), *columns], schema=SUMS_ARROW)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([model] * len(sums)), pa.array(range(len(sums)), pa.int32()), *columns], schema=SUMS_ARROW
+            )
 
     return run
 
@@ -197,7 +217,9 @@ def sums_of(rows: pa.RecordBatch, question: Question) -> list[RatioSums]:
     _refuse(facts, rows.column("user_id"), study)
     place = places_drawn(study.seed, rows.column("user_id"), facts.offsets, truth.field("items").flatten())
     draws: dict[int | None, RankFacts] = {None: facts} | {e: some_pairs(facts, place < e) for e in study.exposures}
-    labelled = {e: Labelled(drawn, question.positive.of(drawn.value), all_labelled=e is None) for e, drawn in draws.items()}
+    labelled = {
+        e: Labelled(drawn, question.positive.of(drawn.value), all_labelled=e is None) for e, drawn in draws.items()
+    }
     return [ratio_sums(_terms(cell, labelled[cell.exposures], question.ties)) for cell in cells(study)]
 
 

@@ -23,7 +23,9 @@ class Bags(NamedTuple):
     def owners(self) -> Tensor:
         """The bag each entry is in, shape (m,)."""
         lengths = self.ends.diff()
-        return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths, output_size=len(self.rows))
+        return torch.repeat_interleave(
+            torch.arange(len(lengths), device=lengths.device), lengths, output_size=len(self.rows)
+        )
 
     def transposed(self, n_rows: int) -> "Bags":
         """For each row of a table of n_rows, the bags it is in."""
@@ -45,7 +47,9 @@ class _Sums(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, bags: Bags) -> Tensor:
         ctx.bags, ctx.n_rows = bags, len(table)
         weights = bags.weights.to(table.dtype)
-        return embedding_bag(bags.rows, table.contiguous(), bags.ends, mode="sum", per_sample_weights=weights, include_last_offset=True)
+        return embedding_bag(
+            bags.rows, table.contiguous(), bags.ends, mode="sum", per_sample_weights=weights, include_last_offset=True
+        )
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:

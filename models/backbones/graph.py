@@ -27,10 +27,14 @@ class Edges(nn.Module):
     ends: Tensor
     weights: Tensor
 
-    def __init__(self, others: npt.NDArray[np.int64], degrees: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]) -> None:
+    def __init__(
+        self, others: npt.NDArray[np.int64], degrees: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]
+    ) -> None:
         super().__init__()
         self.register_buffer("others", torch.from_numpy(others), persistent=False)  # (n_edges,)
-        self.register_buffer("ends", torch.from_numpy(np.concatenate([[0], degrees.cumsum()])), persistent=False)  # (n + 1,)
+        self.register_buffer(
+            "ends", torch.from_numpy(np.concatenate([[0], degrees.cumsum()])), persistent=False
+        )  # (n + 1,)
         self.register_buffer("weights", torch.from_numpy(weights), persistent=False)  # (n_edges,)
 
     def bags(self) -> Bags:

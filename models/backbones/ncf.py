@@ -44,13 +44,17 @@ class GMF(Backbone):
 class MLP(Backbone):
     """User and item vectors, and a tower of layers over them."""
 
-    def __init__(self, n_users: int, n_items: int, shape: tuple[int, int], base: float, generator: torch.Generator) -> None:
+    def __init__(
+        self, n_users: int, n_items: int, shape: tuple[int, int], base: float, generator: torch.Generator
+    ) -> None:
         super().__init__()
         dims, layers = shape
         widths = [max(1, dims >> layer) for layer in range(layers)]
         self.user = initial.zeros(n_users, dims)
         self.item = initial.small(n_items, dims, generator)
-        self.first_user = nn.Parameter(torch.randn(widths[0], dims, generator=generator) * initial.kaiming(2 * dims))  # W_u
+        self.first_user = nn.Parameter(
+            torch.randn(widths[0], dims, generator=generator) * initial.kaiming(2 * dims)
+        )  # W_u
         self.first_item = initial.linear(dims, widths[0], initial.kaiming(2 * dims), generator)  # W_v, b_1
         self.rest = nn.Sequential(nn.ReLU())  # t_1 and on
         for n_in, n_out in pairwise(widths):
@@ -71,7 +75,9 @@ class MLP(Backbone):
 class NeuMF(Backbone):
     """GMF and MLP side by side."""
 
-    def __init__(self, n_users: int, n_items: int, shape: tuple[int, int], base: float, generator: torch.Generator) -> None:
+    def __init__(
+        self, n_users: int, n_items: int, shape: tuple[int, int], base: float, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.gmf = GMF(n_users, n_items, shape[0], generator)
         self.mlp = MLP(n_users, n_items, shape, base, generator)

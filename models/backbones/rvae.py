@@ -71,6 +71,11 @@ class RVAE(Backbone):
     @torch.no_grad()
     def scorer(self) -> VectorScorer:
         """Of vectors [h, 1] and [w, b + b_i]."""
-        users = torch.cat([torch.tanh(self.decoder(self.mean(self._read(self.history.bags(block))))) for block in self.history.blocks()])
+        users = torch.cat(
+            [
+                torch.tanh(self.decoder(self.mean(self._read(self.history.bags(block)))))
+                for block in self.history.blocks()
+            ]
+        )
         items = torch.cat([self.item.weight, self.item_bias.weight + self.base], dim=1)
         return VectorScorer(torch.cat([users, torch.ones_like(users[:, :1])], dim=1), items)

@@ -44,7 +44,9 @@ class SimGCL(Backbone):
             return numbers, None
         views = self._view(noise), self._view(noise)
         sides = zip(plain, *views, (users.unique(), items[:, 0].unique()), strict=True)
-        return numbers, self.spec.contrast * sum((self._contrast(*side) for side in sides), torch.zeros((), device=users.device))
+        return numbers, self.spec.contrast * sum(
+            (self._contrast(*side) for side in sides), torch.zeros((), device=users.device)
+        )
 
     def vectors(self) -> Vectors:
         """The vectors that score."""

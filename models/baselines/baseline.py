@@ -15,10 +15,22 @@ from models.interactions import Interactions
 from models.keyed import id_keys
 from models.logged import Logged
 from models.scorer import Scorer
-from models.spec.baselines import WMF, AverageRating, Baseline, GlobalAverage, ItemKNN, Popularity, PositivePopularity, Random, UserKNN
+from models.spec.baselines import (
+    WMF,
+    AverageRating,
+    Baseline,
+    GlobalAverage,
+    ItemKNN,
+    Popularity,
+    PositivePopularity,
+    Random,
+    UserKNN,
+)
 
 
-def make_baseline(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
+def make_baseline(
+    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]
+) -> Scorer:
     """What the spec names, from the logged pairs; the data give the ids."""
     scorer = _make(spec, data, logged, seed, report)
     report(1.0)

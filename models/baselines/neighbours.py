@@ -68,7 +68,9 @@ def nearest(vectors: csr_array, neighbours: int, power: float, report: Callable[
     n = vectors.shape[0]
     left, right = Rows.of(vectors), Rows.of(vectors.T.tocsr())
     squares: Floats = vectors.power(2).sum(axis=1)  # |a|^2
-    parts: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
+    parts: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = [
+        (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    ]
     step = max(1, BLOCK_BYTES // (8 * max(1, n)))
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))

@@ -45,7 +45,10 @@ class Likes(NamedTuple):
 def fit_wmf(spec: WMF, logged: Logged, seed: int, report: Callable[[int], None]) -> VectorScorer:
     """Vectors after all sweeps; `report` is told the number of each sweep done, from 1."""
     liked = logged.positives()
-    by_user, by_item = Likes.of(liked.users, liked.items, liked.n_users), Likes.of(liked.items, liked.users, liked.n_items)
+    by_user, by_item = (
+        Likes.of(liked.users, liked.items, liked.n_users),
+        Likes.of(liked.items, liked.users, liked.n_items),
+    )
     items = first_items(spec, by_item, seed)
     users = torch.zeros(logged.n_users, spec.dims, dtype=torch.float64)
     for sweep in range(1, spec.sweeps + 1):

@@ -51,7 +51,9 @@ class Neighbours(Named):
 
     neighbours: int = Field(100, ge=1, description="at most; those with the highest similarity")
     power: float = Field(1.0, gt=0, description="q of sim ** q")
-    label: Literal["positive", "value"] = Field("positive", description="r: 1 for a positive, else 0; or the logged value")
+    label: Literal["positive", "value"] = Field(
+        "positive", description="r: 1 for a positive, else 0; or the logged value"
+    )
 
 
 class UserKNN(Neighbours):

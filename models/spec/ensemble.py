@@ -15,8 +15,15 @@ class Ensemble(Strict):
     name: Name
     output: OwnOutput = None
     base: Annotated[Backbone, Field(discriminator="kind")]
-    delta: float = Field(0.5, gt=0, description="weight of the low-only model; table 2 of the paper has 0.2 to 0.75 for most")
-    low_share: float = Field(0.8, gt=0, lt=1, description="share of items, the least popular, that the low-only model learns from: the long tail")
+    delta: float = Field(
+        0.5, gt=0, description="weight of the low-only model; table 2 of the paper has 0.2 to 0.75 for most"
+    )
+    low_share: float = Field(
+        0.8,
+        gt=0,
+        lt=1,
+        description="share of items, the least popular, that the low-only model learns from: the long tail",
+    )
 
     @field_validator("base", mode="before")
     @classmethod

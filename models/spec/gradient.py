@@ -32,7 +32,11 @@ def _check_metric(metric: str) -> str:
     return metric
 
 
-Name = Annotated[str, AfterValidator(_check_name), Field(description="the model's name: its folder under scores, and its name in every table")]
+Name = Annotated[
+    str,
+    AfterValidator(_check_name),
+    Field(description="the model's name: its folder under scores, and its name in every table"),
+]
 Output = Literal["scores", "ranks"]
 OwnOutput = Annotated[Output | None, Field(description="as train.output has it, but for this model")]
 Dims = Annotated[int, Field(ge=1, description="length of user and item vectors")]
@@ -44,12 +48,16 @@ class Gradient(Strict):
     name: Name
     output: OwnOutput = None
     epochs: int = Field(60, ge=1, description="at most; early stopping may end before")
-    batch_size: int = Field(2048, ge=1, description="rows of the sampler: a row is a logged pair and what was drawn beside it")
+    batch_size: int = Field(
+        2048, ge=1, description="rows of the sampler: a row is a logged pair and what was drawn beside it"
+    )
     learning_rate: float = Field(0.005, gt=0)
     weight_decay: float = Field(2e-5, ge=0, description="L2 penalty of all parameters, as Adam applies it")
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
     validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
-    stop_on: Annotated[str, AfterValidator(_check_metric)] = Field("loss", description="of the held-out pairs: loss, recall@K or ndcg@K")
+    stop_on: Annotated[str, AfterValidator(_check_metric)] = Field(
+        "loss", description="of the held-out pairs: loss, recall@K or ndcg@K"
+    )
     precision: Literal["float32", "bfloat16", "auto"] = Field(
         "float32", description="of the forward pass; auto: bfloat16 where the device is a GPU that has it"
     )
@@ -60,9 +68,13 @@ class Gradient(Strict):
     def _compose(self) -> Self:
         loss, sampler = self.loss, self.sampler
         if loss.kind in PAIRWISE and isinstance(sampler, Observed | AllPairs):
-            raise ValueError(f"loss {loss.kind} compares a positive with a negative, but sampler {sampler.kind} draws none: use uniform_negatives")
+            raise ValueError(
+                f"loss {loss.kind} compares a positive with a negative, but sampler {sampler.kind} draws none: use uniform_negatives"
+            )
         if isinstance(loss, DoublyRobust | AutoDebias) != isinstance(sampler, AllPairs):
-            raise ValueError(f"losses dr and autodebias go with sampler all_pairs, and it with them; found {loss.kind} with {sampler.kind}")
+            raise ValueError(
+                f"losses dr and autodebias go with sampler all_pairs, and it with them; found {loss.kind} with {sampler.kind}"
+            )
         if isinstance(sampler, Observed) and sampler.label == "value" and not isinstance(loss, Mse):
             raise ValueError(f"sampler observed with label: value needs loss mse, not {loss.kind}")
         return self
@@ -111,7 +123,9 @@ class SimGCL(Gradient):
     layers: int = Field(3, ge=1)
     noise: float = Field(0.1, ge=0, description="length of the noise added to each layer")
     contrast: float = Field(
-        0.5, ge=0, description="weight of the contrastive loss; the paper's grid is 0.01 to 1. The more, the later a model learns to rank"
+        0.5,
+        ge=0,
+        description="weight of the contrastive loss; the paper's grid is 0.01 to 1. The more, the later a model learns to rank",
     )
     temperature: float = Field(0.2, gt=0)
     weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
@@ -125,7 +139,9 @@ class RVAE(Gradient):
     dims: Dims = 200
     dropout: float = Field(0.5, ge=0, lt=1, description="of the history, in training")
     kl: float = Field(
-        0.2, ge=0, description="weight of each user's Kullback-Leibler term; eq. 18 has 1, Mult-VAE and the authors' code anneal to 0.2"
+        0.2,
+        ge=0,
+        description="weight of each user's Kullback-Leibler term; eq. 18 has 1, Mult-VAE and the authors' code anneal to 0.2",
     )
     learning_rate: float = Field(0.001, gt=0, description="as Mult-VAE has it; the authors take 3e-4")
 

@@ -15,16 +15,24 @@ class PopularityPropensity(Strict):
     """p_i = max(floor, (n_i / max n) ** power), n_i the item's logged pairs."""
 
     kind: Literal["popularity"] = "popularity"
-    power: float = Field(default=0.25, ge=0, description="0: every propensity is 1; 1: exposure in proportion to the count")
-    floor: float = Field(default=0.1, gt=0, le=1, description="the least propensity; caps the weight of a pair at 1 / floor")
+    power: float = Field(
+        default=0.25, ge=0, description="0: every propensity is 1; 1: exposure in proportion to the count"
+    )
+    floor: float = Field(
+        default=0.1, gt=0, le=1, description="the least propensity; caps the weight of a pair at 1 / floor"
+    )
 
 
 class Debiasable(Strict):
     """What can be added to every loss."""
 
-    propensity: PopularityPropensity | None = Field(None, description="IPS: logged pairs count 1 / propensity, scaled to mean 1")
+    propensity: PopularityPropensity | None = Field(
+        None, description="IPS: logged pairs count 1 / propensity, scaled to mean 1"
+    )
     residual_correlation: float = Field(
-        0.0, ge=0, description="weight of Boratto's penalty: |correlation| of the examples' losses with the popularity of their logged item"
+        0.0,
+        ge=0,
+        description="weight of Boratto's penalty: |correlation| of the examples' losses with the popularity of their logged item",
     )
 
 
@@ -57,7 +65,9 @@ class PopularityDeconfounding(Debiasable):
     """PD: BPR of elu'(x) * m ** gamma, m the item's share of positives; recommended by x alone, popularity taken out."""
 
     kind: Literal["pd"] = "pd"
-    gamma: float = Field(0.2, ge=0, description="how strongly popularity moved what was seen; the paper's grid is 0.02 to 0.25")
+    gamma: float = Field(
+        0.2, ge=0, description="how strongly popularity moved what was seen; the paper's grid is 0.02 to 0.25"
+    )
 
 
 class DoublyRobust(Strict):
@@ -72,9 +82,15 @@ class AutoDebias(Strict):
     """Weights of logged and of all pairs, and labels of all, learned from what they do to the loss of a small random set. Sampler: all_pairs."""
 
     kind: Literal["autodebias"] = "autodebias"
-    random: Input = Field(description="the small random set: user_id, item_id, value. Never the exposures that judge the model")
+    random: Input = Field(
+        description="the small random set: user_id, item_id, value. Never the exposures that judge the model"
+    )
     meta_learning_rate: float = Field(0.001, gt=0, description="of the weights; the paper's grid is 1e-4 to 1e-1")
-    assumed_learning_rate: float = Field(1.0, gt=0, description="of the assumed step whose effect on the random set teaches the weights")
+    assumed_learning_rate: float = Field(
+        1.0, gt=0, description="of the assumed step whose effect on the random set teaches the weights"
+    )
 
 
-Loss = Annotated[Bce | Mse | Bpr | Hinge | PopularityDeconfounding | DoublyRobust | AutoDebias, Field(discriminator="kind")]
+Loss = Annotated[
+    Bce | Mse | Bpr | Hinge | PopularityDeconfounding | DoublyRobust | AutoDebias, Field(discriminator="kind")
+]

@@ -13,7 +13,9 @@ class Observed(Strict):
     """The logged pairs as they are."""
 
     kind: Literal["observed"] = "observed"
-    label: Literal["positive", "value"] = Field("positive", description="positive: 1 or 0; value: the logged value, scaled to 0..1")
+    label: Literal["positive", "value"] = Field(
+        "positive", description="positive: 1 or 0; value: the logged value, scaled to 0..1"
+    )
 
 
 class UniformNegatives(Strict):
@@ -51,7 +53,9 @@ class Oversampled(Strict):
     kind: Literal["oversampled"] = "oversampled"
     strategy: Literal["uniform", "dynamic"] = "dynamic"
     base: int = Field(4, ge=1, description="n_0: comparisons of the most popular item's positives")
-    high_share: float = Field(0.1, gt=0, lt=1, description="share of items that count as highly popular: theirs are kept nearly as they are")
+    high_share: float = Field(
+        0.1, gt=0, lt=1, description="share of items that count as highly popular: theirs are kept nearly as they are"
+    )
 
 
 class RarePositives(Strict):
@@ -59,7 +63,9 @@ class RarePositives(Strict):
 
     kind: Literal["rare_positives"] = "rare_positives"
     spread: float = Field(
-        0.25, gt=0, description="standard deviation of the half-normal density over popularity, the top item at 1: smaller is steeper"
+        0.25,
+        gt=0,
+        description="standard deviation of the half-normal density over popularity, the top item at 1: smaller is steeper",
     )
     per_positive: PerPositive = 4
 
@@ -72,5 +78,6 @@ class AllPairs(Strict):
 
 
 Sampler = Annotated[
-    Observed | UniformNegatives | PopularityNegatives | HardNegatives | Oversampled | RarePositives | AllPairs, Field(discriminator="kind")
+    Observed | UniformNegatives | PopularityNegatives | HardNegatives | Oversampled | RarePositives | AllPairs,
+    Field(discriminator="kind"),
 ]

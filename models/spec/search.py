@@ -23,9 +23,13 @@ class Search(Strict):
     """A model of the registry, what is fixed about it and what varies."""
 
     model: str = Field(description="a name of models/registry.py")
-    fixed: dict[str, Any] = Field({}, description="what all trials have in common, as an entry of `models` would say it")
+    fixed: dict[str, Any] = Field(
+        {}, description="what all trials have in common, as an entry of `models` would say it"
+    )
     grid: dict[str, tuple[Any, ...]] | None = Field(None, description="values of each key; left out: the registry's")
-    trials: int | None = Field(None, ge=1, description="so many points of the grid, drawn by hash; left out: all of them")
+    trials: int | None = Field(
+        None, ge=1, description="so many points of the grid, drawn by hash; left out: all of them"
+    )
 
     @field_validator("model")
     @classmethod
@@ -47,9 +51,10 @@ class Search(Strict):
         points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
         numbers = list(range(len(points)))
         if self.trials is not None:
-            numbers = sorted(numbers, key=lambda number: stream_seed(seed, "trial", self.model, json.dumps(points[number], sort_keys=True)))[
-                : self.trials
-            ]
+            numbers = sorted(
+                numbers,
+                key=lambda number: stream_seed(seed, "trial", self.model, json.dumps(points[number], sort_keys=True)),
+            )[: self.trials]
         width = max(3, len(str(len(points) - 1)))
         return [self._entry(f"{self.model}-{number:0{width}d}", points[number]) for number in sorted(numbers)]
 

@@ -24,7 +24,9 @@ from models.spec.search import Search
 def _check_local(folder: str) -> str:
     """The folder itself, if it is a path: shards are made whole by a rename, which object stores do not have."""
     if "://" in folder:
-        raise ValueError(f"{folder!r} is a URI: score tables and checkpoints are written to a mounted folder, give its path")
+        raise ValueError(
+            f"{folder!r} is a URI: score tables and checkpoints are written to a mounted folder, give its path"
+        )
     return folder
 
 
@@ -40,20 +42,35 @@ class Train(Strict):
     seed: int = Field(0, ge=0, lt=2**63)
     device: Literal["cpu", "cuda", "auto"] = Field("cpu", description="auto: cuda where there is one")
     threads: int = Field(
-        1, ge=1, description="CPU threads of training, scoring and ranking; mini-batches gain little from more, and lose much where cores are shared"
+        1,
+        ge=1,
+        description="CPU threads of training, scoring and ranking; mini-batches gain little from more, and lose much where cores are shared",
     )
     output: Output = Field(
-        "scores", description="scores: a score table each; ranks: each model's ranks go straight to the lake, and no score is written"
+        "scores",
+        description="scores: a score table each; ranks: each model's ranks go straight to the lake, and no score is written",
     )
-    scores: Folder | None = Field(None, description="folder; each model writes its score table to a folder of its name in it")
+    scores: Folder | None = Field(
+        None, description="folder; each model writes its score table to a folder of its name in it"
+    )
     checkpoints: Folder | None = Field(
-        None, description="folder for unfinished training, a file per model; left out: in the folder of scores, if there is one"
+        None,
+        description="folder for unfinished training, a file per model; left out: in the folder of scores, if there is one",
     )
     checkpoint_minutes: float = Field(5.0, ge=0, description="about as much training as a kill can cost")
-    block_mb: int = Field(64, ge=1, le=128, description="cap of a Parquet row group, which is also what is scored and held in memory at once")
-    shard_mb: int = Field(256, ge=1, description="about the size of one file: the unit of resuming, and of work in ranking")
+    block_mb: int = Field(
+        64,
+        ge=1,
+        le=128,
+        description="cap of a Parquet row group, which is also what is scored and held in memory at once",
+    )
+    shard_mb: int = Field(
+        256, ge=1, description="about the size of one file: the unit of resuming, and of work in ranking"
+    )
     models: tuple[Model, ...] = ()
-    search: tuple[Search, ...] = Field((), description="more models, from grids; a trial that fails is noted and left out")
+    search: tuple[Search, ...] = Field(
+        (), description="more models, from grids; a trial that fails is noted and left out"
+    )
 
     without: tuple[str, ...] = Field((), description="names of models and trials to leave out")
 
@@ -68,8 +85,12 @@ class Train(Strict):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
-        if self.scores is None and (scored := [model.name for model in self.panel if model.name not in self.fused_models()]):
-            raise ValueError(f"scores: {scored[0]} writes a score table, so a folder is needed; or set output: ranks, which needs none")
+        if self.scores is None and (
+            scored := [model.name for model in self.panel if model.name not in self.fused_models()]
+        ):
+            raise ValueError(
+                f"scores: {scored[0]} writes a score table, so a folder is needed; or set output: ranks, which needs none"
+            )
         return self
 
     def fused_models(self) -> tuple[str, ...]:

@@ -49,7 +49,11 @@ def test_a_bad_value_is_named(small_run, change, told) -> None:  # type: ignore[
 
 
 def test_files_that_are_no_config(tmp_path: Path) -> None:
-    for content, told in (("a: [", "not valid YAML"), ("- 1", "a mapping of keys is expected"), ("", "a mapping of keys is expected")):
+    for content, told in (
+        ("a: [", "not valid YAML"),
+        ("- 1", "a mapping of keys is expected"),
+        ("", "a mapping of keys is expected"),
+    ):
         (tmp_path / "bad.yaml").write_text(content)
         with pytest.raises(ConfigError, match=told):
             load(tmp_path / "bad.yaml")

@@ -18,8 +18,15 @@ from eval_engine.question import Question
 from eval_engine.results import Asking, of_group
 from eval_engine.tables import COMPARISONS, ESTIMATES
 
-METRICS = tuple(map(Metric.parse, ("recall@1", "recall@3", "precision@3", "dcg@3", "ndcg@3", "map@3", "auc", "hit_rate@1", "hit_rate@3")))
-QUESTION = Question(METRICS, (Metric("recall", 2), Metric("ndcg", 2)), Positive(">", 3.0), "expected", ("random", "truth"))
+METRICS = tuple(
+    map(
+        Metric.parse,
+        ("recall@1", "recall@3", "precision@3", "dcg@3", "ndcg@3", "map@3", "auc", "hit_rate@1", "hit_rate@3"),
+    )
+)
+QUESTION = Question(
+    METRICS, (Metric("recall", 2), Metric("ndcg", 2)), Positive(">", 3.0), "expected", ("random", "truth")
+)
 ASKING = Asking(0.95, 0.01, 0.8, 200, 0)
 N_ITEMS = 12
 
@@ -28,14 +35,21 @@ def struct(facts, items, probabilities=None):
     """Labels of one source as the ranks table holds them."""
     offsets = pa.array(facts.offsets, pa.int32())
     lists = {
-        "items": (np.concatenate([np.asarray(i, np.int64) for i in items]) if len(items) else np.empty(0, np.int64), pa.int64()),
+        "items": (
+            np.concatenate([np.asarray(i, np.int64) for i in items]) if len(items) else np.empty(0, np.int64),
+            pa.int64(),
+        ),
         "values": (facts.value, pa.float64()),
         "scores": (facts.score, pa.float32()),
         "above": (facts.above, pa.int32()),
         "tied": (facts.tied, pa.int32()),
     }
     arrays = [pa.ListArray.from_arrays(offsets, pa.array(values, kind)) for values, kind in lists.values()]
-    flat = None if probabilities is None else pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(probabilities), pa.float64()))
+    flat = (
+        None
+        if probabilities is None
+        else pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(probabilities), pa.float64()))
+    )
     arrays.append(pa.nulls(len(items), pa.list_(pa.float64())) if flat is None else flat)
     return pa.StructArray.from_arrays(arrays, [*lists, "probabilities"])
 
@@ -65,7 +79,9 @@ def made(seed=0, n_users=300, e=5, models=("a", "b", "c"), probabilities=False):
     shared = rng.normal(0, 1, values.shape)  # errors that all models make: what pairing takes out
     found = {}
     for n, model in enumerate(models):
-        scores = np.round(values + shared + rng.normal(0, 0.4 + 1.5 * n, values.shape)).astype(np.float32)  # whole numbers: ties
+        scores = np.round(values + shared + rng.normal(0, 0.4 + 1.5 * n, values.shape)).astype(
+            np.float32
+        )  # whole numbers: ties
         found[model] = ranks(model, scores, items, values, np.arange(n_users) * 7, chances)
     return found
 
@@ -86,7 +102,9 @@ def statistics(batches, question=QUESTION):
 def results(table):
     """Estimates and comparisons as dictionaries, by (model, estimator, metric, k) and (estimator, metric, k, a, b)."""
     groups = {}
-    for n, key in enumerate(zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)):
+    for n, key in enumerate(
+        zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
+    ):
         groups.setdefault(key, []).append(n)
     estimates, comparisons = {}, {}
     for rows in groups.values():
@@ -97,7 +115,9 @@ def results(table):
 
 
 def facts_of(batch, source):
-    return rank_facts_of({name: batch.column(source).field(name) for name in FACTS}, batch.column("candidates"), batch.column("scored"))
+    return rank_facts_of(
+        {name: batch.column(source).field(name) for name in FACTS}, batch.column("candidates"), batch.column("scored")
+    )
 
 
 def as_rows(table):
@@ -127,7 +147,9 @@ def test_estimates_are_what_users_give(example):
             found = estimates[model, estimator.name, metric.name, metric.k]
             source = "truth" if estimator.source in ("truth", "both") else "random"
             facts = {s: facts_of(batch, s) for s in ("random", "truth")}
-            labelled = Labelled(facts[source], QUESTION.positive.of(facts[source].value), all_labelled=source == "truth")
+            labelled = Labelled(
+                facts[source], QUESTION.positive.of(facts[source].value), all_labelled=source == "truth"
+            )
             shown = [facts["random"].n_labels] if estimator.source == "both" else []
             a, b = estimator.terms(labelled, metric.k, "expected", *shown)
             used = b > 0
@@ -143,7 +165,10 @@ def test_estimates_are_what_users_give(example):
             n = used.sum()
             error = math.sqrt(n / (n - 1) * ((a - value * b)[used] ** 2).sum()) / b[used].sum()
             assert found["standard_error"] == pytest.approx(error, rel=1e-6)
-            low, high = (estimator.terms(labelled, metric.k, ties, *shown).numerator[used].sum() / b[used].sum() for ties in ("strict", "optimistic"))
+            low, high = (
+                estimator.terms(labelled, metric.k, ties, *shown).numerator[used].sum() / b[used].sum()
+                for ties in ("strict", "optimistic")
+            )
             assert found["ties_low"] == pytest.approx(low, rel=1e-9)
             assert found["ties_high"] == pytest.approx(high, rel=1e-9)
             assert low <= value * (1 + 1e-12)
@@ -188,7 +213,11 @@ def test_runs_merge(example):
     merged = results(pa.concat_tables(halves))
     for key, row in estimates.items():
         for name in ("value", "standard_error", "low", "high", "n_users"):
-            assert merged[0][key][name] == pytest.approx(row[name], rel=1e-9, nan_ok=True) if row[name] is not None else merged[0][key][name] is None
+            assert (
+                merged[0][key][name] == pytest.approx(row[name], rel=1e-9, nan_ok=True)
+                if row[name] is not None
+                else merged[0][key][name] is None
+            )
     for key, row in comparisons.items():
         assert merged[1][key]["wins"] == row["wins"]
         assert merged[1][key]["ties"] == row["ties"]
@@ -211,7 +240,12 @@ def test_uneven_probabilities():
         pairs = range(facts.offsets[u], facts.offsets[u + 1])
         if len(pairs):
             expected.append(
-                sum(np.clip((3 - facts.above[p]) / (facts.tied[p] + 1), 0, 1) / facts.probability[p] for p in pairs if facts.value[p] > 3) / 3
+                sum(
+                    np.clip((3 - facts.above[p]) / (facts.tied[p] + 1), 0, 1) / facts.probability[p]
+                    for p in pairs
+                    if facts.value[p] > 3
+                )
+                / 3
             )
     assert estimates["a", "ure_mean", "precision", 3]["value"] == pytest.approx(np.mean(expected))
 
@@ -270,8 +304,12 @@ def test_everything_exposed():
         ("macro", "auc", 0),
         ("mean", "hit_rate", 3),
     ):
-        assert estimates["a", f"ure_{name}", metric, k]["value"] == pytest.approx(estimates["a", f"full_{name}", metric, k]["value"], rel=1e-9)
-    assert estimates["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(estimates["a", "full_macro", "recall", 3]["value"], abs=0.02)
+        assert estimates["a", f"ure_{name}", metric, k]["value"] == pytest.approx(
+            estimates["a", f"full_{name}", metric, k]["value"], rel=1e-9
+        )
+    assert estimates["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(
+        estimates["a", "full_macro", "recall", 3]["value"], abs=0.02
+    )
 
 
 def test_a_user_without_candidates_is_left_out_and_spoils_nothing():
@@ -285,14 +323,18 @@ def test_a_user_without_candidates_is_left_out_and_spoils_nothing():
         if key[1] != "ure_balanced":
             assert after[key]["value"] == row["value"]
             assert after[key]["n_left_out"] == row["n_left_out"] + 1
-    assert after["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(before["a", "ure_balanced", "recall", 3]["value"], abs=0.01)
+    assert after["a", "ure_balanced", "recall", 3]["value"] == pytest.approx(
+        before["a", "ure_balanced", "recall", 3]["value"], abs=0.01
+    )
 
 
 def test_no_bootstrap():
     table = statistics(made(models=("a", "b")).values())
     rows = [
         n
-        for n, key in enumerate(zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True))
+        for n, key in enumerate(
+            zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
+        )
         if key == ("ure_macro", "recall", 3)
     ]
     for row in of_group(table.take(rows), ASKING._replace(replicates=0))[0]:

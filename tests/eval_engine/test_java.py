@@ -16,7 +16,9 @@ def fake_java(home: Path, version: str) -> str:
     return str(home)
 
 
-@pytest.mark.parametrize(("printed", "major"), [("1.8.0_392", 8), ("11.0.2", 11), ("17.0.15", 17), ("21", 21), ("25-ea", 25)])
+@pytest.mark.parametrize(
+    ("printed", "major"), [("1.8.0_392", 8), ("11.0.2", 11), ("17.0.15", 17), ("21", 21), ("25-ea", 25)]
+)
 def test_versions_as_javas_print_them(tmp_path: Path, printed: str, major: int) -> None:
     assert java.version(f"{fake_java(tmp_path, printed)}/bin/java") == major
 

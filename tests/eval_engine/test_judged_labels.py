@@ -68,7 +68,10 @@ def test_without_the_column_there_is_no_list() -> None:
 
 
 def test_the_error_shows_the_probability() -> None:
-    users: list[list[Pair]] = [[("random", 0, 1.0, 0.5), ("random", 1, 1.0, None)], [("random", 3, 4.0, 1.25), ("truth", 3, 4.0, None)]]
+    users: list[list[Pair]] = [
+        [("random", 0, 1.0, 0.5), ("random", 1, 1.0, None)],
+        [("random", 3, 4.0, 1.25), ("truth", 3, 4.0, None)],
+    ]
     found = told(judge(pa.array([5, 41]), gathered(users, True), False).broken)
     assert found == {("random", "bad_probability"): (2, "user_id=41, item_id=20, exposure_probability=1.25")}
     assert str(refuse("random", "bad_probability", *found["random", "bad_probability"])) == (

@@ -19,12 +19,17 @@ def test_rows_keep_the_rules_of_their_table(finished_run: Any, spark: SparkSessi
     rows = Lake(spark, finished_run.config["lake"]).read(table, "small")
     assert table == QUALITY or not rows.isEmpty()
     broken = rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules))
-    assert broken.isEmpty()  # Delta does not look at files that are committed by name. Of the others: tests/jobs/test_train.py, test_study.py
+    assert (
+        broken.isEmpty()
+    )  # Delta does not look at files that are committed by name. Of the others: tests/jobs/test_train.py, test_study.py
 
 
 def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSession) -> None:
     lake = Lake(spark, finished_run.config["lake"])
-    for table, key in ((RUNS, lambda row: row["stage"]), (ESTIMATES, lambda row: [str(row[name]) for name in ESTIMATES.key])):
+    for table, key in (
+        (RUNS, lambda row: row["stage"]),
+        (ESTIMATES, lambda row: [str(row[name]) for name in ESTIMATES.key]),
+    ):
         ours = sorted(lake.rows(table, {"run_id": "small"}), key=key)
         theirs = sorted((row.asDict() for row in lake.read(table, "small").collect()), key=key)
         for row in (*ours, *theirs):
@@ -38,7 +43,10 @@ def test_few_rows_take_the_place_of_a_stage_only(tmp_path: Path, spark: SparkSes
     now = datetime.now(UTC)
     for stage, status in (("rank", "running"), ("evaluate", "done"), ("rank", "failed")):
         lake.put(RUNS, [(status, now, 1.5, "{}", {"spark": "x"}, {}, None)], {"run_id": "r", "stage": stage})
-    assert {(row["stage"], row["status"], row["versions"]["spark"], row["started_at"]) for row in lake.rows(RUNS, {"run_id": "r"})} == {
+    assert {
+        (row["stage"], row["status"], row["versions"]["spark"], row["started_at"])
+        for row in lake.rows(RUNS, {"run_id": "r"})
+    } == {
         ("rank", "failed", "x", now),
         ("evaluate", "done", "x", now),
     }
@@ -58,7 +66,9 @@ def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSes
     lake = Lake(spark, str(tmp_path / "lake"))
     lake.create(RANKS, "BIGINT", {"run_id": "r"})
     lake.create(RANKS, "BIGINT", {"run_id": "r"})
-    with pytest.raises(DataError, match=r"ranks.user_id is STRING in this run but BIGINT in the lake: ids are of one type"):
+    with pytest.raises(
+        DataError, match=r"ranks.user_id is STRING in this run but BIGINT in the lake: ids are of one type"
+    ):
         lake.create(RANKS, "STRING", {"run_id": "r"})
 
 
@@ -67,8 +77,13 @@ def test_a_table_of_another_version_is_told_by_the_fields_of_its_structs(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, by_spark: bool
 ) -> None:
     lake = Lake(spark, str(tmp_path))
-    lake.create(RANKS._replace(ddl=RANKS.ddl.replace(", probabilities: ARRAY<DOUBLE>", ""), rules=()), "BIGINT", {"run_id": "r"})
+    lake.create(
+        RANKS._replace(ddl=RANKS.ddl.replace(", probabilities: ARRAY<DOUBLE>", ""), rules=()), "BIGINT", {"run_id": "r"}
+    )
     if by_spark:  # as where Arrow does not reach the lake
         monkeypatch.setattr("eval_engine.lake.schema_of", lambda uri: 1 / 0)
-    with pytest.raises(LakeError, match=r"has the columns .*, random\.items, .*, not .*, random\.probabilities, .*another version made it"):
+    with pytest.raises(
+        LakeError,
+        match=r"has the columns .*, random\.items, .*, not .*, random\.probabilities, .*another version made it",
+    ):
         lake.create(RANKS, "BIGINT", {"run_id": "r"})

@@ -7,14 +7,23 @@ from eval_engine.parcels import HELD_BYTES, bundled, held, opened, sealed
 
 
 def test_rows_come_back_with_nulls_text_and_structs() -> None:
-    rows = pa.RecordBatch.from_pydict({"id": ["a", None, "ü"], "n": pa.array([1, None, 3], pa.int32()), "s": [{"x": b"1"}, None, {"x": b""}]})
+    rows = pa.RecordBatch.from_pydict(
+        {"id": ["a", None, "ü"], "n": pa.array([1, None, 3], pa.int32()), "s": [{"x": b"1"}, None, {"x": b""}]}
+    )
     assert opened([pa.scalar(sealed(rows))]).to_pydict() == rows.to_pydict()
-    assert opened([pa.scalar(sealed(rows.slice(1, 1))), pa.scalar(sealed(rows))])["id"].to_pylist() == [None, "a", None, "ü"]
+    assert opened([pa.scalar(sealed(rows.slice(1, 1))), pa.scalar(sealed(rows))])["id"].to_pylist() == [
+        None,
+        "a",
+        None,
+        "ü",
+    ]
 
 
 def test_what_spark_knows_of_nulls_makes_no_other_schema() -> None:
     told = pa.RecordBatch.from_arrays([pa.array([1])], schema=pa.schema([pa.field("n", pa.int64(), nullable=False)]))
-    assert opened([pa.scalar(sealed(told)), pa.scalar(sealed(pa.RecordBatch.from_pydict({"n": [2]})))])["n"].to_pylist() == [1, 2]
+    assert opened([pa.scalar(sealed(told)), pa.scalar(sealed(pa.RecordBatch.from_pydict({"n": [2]})))])[
+        "n"
+    ].to_pylist() == [1, 2]
 
 
 def test_a_parcel_per_key_in_the_order_of_the_keys() -> None:
@@ -44,4 +53,8 @@ def test_held_rows_are_the_same_rows_in_bounded_batches() -> None:
 def test_held_rows_of_other_columns_stay_apart() -> None:
     narrow, wide = pa.RecordBatch.from_pydict({"n": [1, 2]}), pa.RecordBatch.from_pydict({"n": [3], "p": [0.5]})
     found = list(held([wide.slice(0, 0), narrow, wide.slice(0, 0), narrow, wide, wide, narrow]))
-    assert [batch.to_pydict() for batch in found] == [{"n": [1, 2, 1, 2]}, {"n": [3, 3], "p": [0.5, 0.5]}, {"n": [1, 2]}]
+    assert [batch.to_pydict() for batch in found] == [
+        {"n": [1, 2, 1, 2]},
+        {"n": [3, 3], "p": [0.5, 0.5]},
+        {"n": [1, 2]},
+    ]

@@ -29,9 +29,20 @@ def submit() -> Callable[..., subprocess.CompletedProcess[str]]:
         }
         command = [str(spark_home() / "bin" / "spark-submit"), "--master", master]
         command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-        environment = os.environ | {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = os.environ | {
+            "JAVA_HOME": java_home(),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"):
             environment.pop(name, None)
-        return subprocess.run([*command, str(ROOT / script), *arguments], env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
+        return subprocess.run(
+            [*command, str(ROOT / script), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
 
     return run

@@ -24,7 +24,9 @@ def add(table: str, **row: Any) -> Callable[[Any], None]:
 
     def change(run: Any) -> None:
         old = run.tables[table]
-        run.tables[table] = pa.concat_tables([old, pa.table({name: pa.array([row[name]], old.schema.field(name).type) for name in old.column_names})])
+        run.tables[table] = pa.concat_tables(
+            [old, pa.table({name: pa.array([row[name]], old.schema.field(name).type) for name in old.column_names})]
+        )
 
     return change
 
@@ -77,31 +79,65 @@ def emptied(table: str) -> Callable[[Any], None]:
 
 def copied(source: str, target: str) -> Callable[[Any], None]:
     """A change that adds the first row of one table to another."""
-    return lambda run: run.tables.update({target: pa.concat_tables([run.tables[target], run.tables[source].slice(0, 1)])})
+    return lambda run: run.tables.update(
+        {target: pa.concat_tables([run.tables[target], run.tables[source].slice(0, 1)])}
+    )
 
 
 BAD = {
     "missing column": (drop("exposures", "value"), "exposures: column 'value' is missing; found user_id, item_id"),
-    "wrong type of a value": (column("exposures", "value", lambda t: pa.array(["x"] * t.num_rows)), r"exposures.value has type STRING, but a number"),
-    "wrong type of an id": (column("feedback", "item_id", lambda t: t["item_id"].cast(pa.float64())), r"feedback.item_id has type DOUBLE"),
-    "ids of two types": (column("feedback", "user_id", lambda t: t["user_id"].cast(pa.string())), "Ids must be of one type.*feedback.user_id STRING"),
+    "wrong type of a value": (
+        column("exposures", "value", lambda t: pa.array(["x"] * t.num_rows)),
+        r"exposures.value has type STRING, but a number",
+    ),
+    "wrong type of an id": (
+        column("feedback", "item_id", lambda t: t["item_id"].cast(pa.float64())),
+        r"feedback.item_id has type DOUBLE",
+    ),
+    "ids of two types": (
+        column("feedback", "user_id", lambda t: t["user_id"].cast(pa.string())),
+        "Ids must be of one type.*feedback.user_id STRING",
+    ),
     "empty table": (emptied("exposures"), "exposures: .* is empty"),
     "empty scores": (lambda run: (emptied("scores/a")(run), emptied("scores/b")(run)), "scores: .*no rows"),
     "duplicate pair": (copied("exposures", "exposures"), "exposures: 2 rows break the rule duplicate_key"),
-    "exposure that was logged before": (copied("feedback", "exposures"), "rule exposed_but_seen.*frame: all_items if they were drawn from all"),
-    "NULL value": (add("exposures", user_id=100, item_id=1000, value=None), "exposures: 1 row breaks the rule null_value.*value=NULL"),
-    "NaN value": (add("exposures", user_id=100, item_id=1000, value=float("nan")), "exposures: 1 row breaks the rule nan_value"),
-    "NULL user": (add("feedback", user_id=None, item_id=1000, value=1.0), "feedback: 1 row breaks the rule null_key.*user_id=NULL"),
+    "exposure that was logged before": (
+        copied("feedback", "exposures"),
+        "rule exposed_but_seen.*frame: all_items if they were drawn from all",
+    ),
+    "NULL value": (
+        add("exposures", user_id=100, item_id=1000, value=None),
+        "exposures: 1 row breaks the rule null_value.*value=NULL",
+    ),
+    "NaN value": (
+        add("exposures", user_id=100, item_id=1000, value=float("nan")),
+        "exposures: 1 row breaks the rule nan_value",
+    ),
+    "NULL user": (
+        add("feedback", user_id=None, item_id=1000, value=1.0),
+        "feedback: 1 row breaks the rule null_key.*user_id=NULL",
+    ),
     "exposed item outside the catalogue": (
         add("exposures", user_id=100, item_id=1, value=5.0),
         "exposures: 1 row breaks the rule outside_catalogue .first: user_id=100, item_id=1, value=5.0",
     ),
-    "NULL probability": (probability(None), "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=NULL"),
-    "NaN probability": (probability(float("nan")), "rule bad_probability .*exposure_probability=NaN.: .* above 0 and at most 1.*quarantine"),
+    "NULL probability": (
+        probability(None),
+        "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=NULL",
+    ),
+    "NaN probability": (
+        probability(float("nan")),
+        "rule bad_probability .*exposure_probability=NaN.: .* above 0 and at most 1.*quarantine",
+    ),
     "probability 0": (probability(0.0), "rule bad_probability .*exposure_probability=0.0"),
-    "probability above 1": (probability(1.5), "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=1.5"),
+    "probability above 1": (
+        probability(1.5),
+        "exposures: 1 row breaks the rule bad_probability .first: user_id=100, item_id=.*probability=1.5",
+    ),
     "probabilities that are text": (
-        lambda run: run.tables.update({"exposures": run.tables["exposures"].append_column("exposure_probability", pa.array(["x"] * 240))}),
+        lambda run: run.tables.update(
+            {"exposures": run.tables["exposures"].append_column("exposure_probability", pa.array(["x"] * 240))}
+        ),
         "exposures.exposure_probability has type STRING, but a number",
     ),
     "probability mapped to a column that is missing": (
@@ -112,17 +148,30 @@ BAD = {
         lambda run: run.config["inputs"]["feedback"].update(columns={"exposure_probability": "p"}),
         "feedback: columns maps exposure_probability, which is not a column of this table",
     ),
-    "NaN score": (vector(4, with_nan), "scores of model a: user_id=104 cannot be ranked: its score of item_id=1009 is NaN"),
+    "NaN score": (
+        vector(4, with_nan),
+        "scores of model a: user_id=104 cannot be ranked: its score of item_id=1009 is NaN",
+    ),
     "NULL score vector": (vector(4, None), "user_id=104 cannot be ranked: its score vector is NULL"),
-    "short score vector": (vector(4, lambda v: v[:-4]), "user_id=104 cannot be ranked: its score vector has 29 scores for a catalogue of 30"),
-    "vector of odd bytes": (vector(4, lambda v: v[:-1]), "user_id=104 cannot be ranked: its score vector has 29.75 scores"),
+    "short score vector": (
+        vector(4, lambda v: v[:-4]),
+        "user_id=104 cannot be ranked: its score vector has 29 scores for a catalogue of 30",
+    ),
+    "vector of odd bytes": (
+        vector(4, lambda v: v[:-1]),
+        "user_id=104 cannot be ranked: its score vector has 29.75 scores",
+    ),
     "a user scored twice": (
-        lambda run: run.tables.update({"scores/a": pa.concat_tables([run.tables["scores/a"], run.tables["scores/a"].slice(2, 1)])}),
+        lambda run: run.tables.update(
+            {"scores/a": pa.concat_tables([run.tables["scores/a"], run.tables["scores/a"].slice(2, 1)])}
+        ),
         "scores: 1 user breaks the rule duplicate_key .first: user_id=102",
     ),
     "model missing": (
         lambda run: (
-            run.tables.update({"scores/a": run.tables["scores/a"].append_column("model", pa.array(["a"] * 39 + [None]))}),
+            run.tables.update(
+                {"scores/a": run.tables["scores/a"].append_column("model", pa.array(["a"] * 39 + [None]))}
+            ),
             run.config["scores"][0].pop("model"),
         ),
         "scores of .*a: 1 rows have model=NULL",
@@ -131,7 +180,10 @@ BAD = {
         lambda run: run.tables.update({"scores/b": run.tables["scores/b"].slice(1)}),
         "scores: 1 user breaks the rule not_scored .first: user_id=100, model=b",
     ),
-    "scores of another type": (column("scores/a", "scores", lambda t: pa.array([1.0] * t.num_rows)), "column 'scores' has type DOUBLE"),
+    "scores of another type": (
+        column("scores/a", "scores", lambda t: pa.array([1.0] * t.num_rows)),
+        "column 'scores' has type DOUBLE",
+    ),
     "catalogue position missing": (
         column("catalogue", "position", lambda t: pa.array([None, *range(1, 30)], pa.int32())),
         "catalogue: item_id=1000 has position=NULL",
@@ -140,8 +192,14 @@ BAD = {
         column("catalogue", "position", lambda t: pa.array([1, *range(1, 30)], pa.int32())),
         "catalogue: positions of 30 items must be 0 to 29",
     ),
-    "catalogue item twice": (add("catalogue", item_id=1000, position=30), "catalogue: item_id=1000 stands in it more than once"),
-    "absent input": (lambda run: run.config["inputs"]["exposures"].update(path=str(run.folder / "absent")), "exposures: .*absent cannot be read"),
+    "catalogue item twice": (
+        add("catalogue", item_id=1000, position=30),
+        "catalogue: item_id=1000 stands in it more than once",
+    ),
+    "absent input": (
+        lambda run: run.config["inputs"]["exposures"].update(path=str(run.folder / "absent")),
+        "exposures: .*absent cannot be read",
+    ),
     "column mapped that is none": (
         lambda run: run.config["inputs"]["exposures"].update(columns={"rating": "value"}),
         "exposures: columns maps rating",
@@ -185,7 +243,9 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_r
         change(small_run)
     small_run.tables["scores/b"] = small_run.tables["scores/b"].slice(1)
     small_run.run(spark)
-    counts = {(row[1], row[2]): (row[3], row[5]) for row in small_run.rows(spark, "quality") if row[6] is None}  # checks have a verdict
+    counts = {
+        (row[1], row[2]): (row[3], row[5]) for row in small_run.rows(spark, "quality") if row[6] is None
+    }  # checks have a verdict
     assert counts == {
         ("exposures", "null_key"): (1, "quarantined"),
         ("exposures", "outside_catalogue"): (1, "quarantined"),
@@ -203,7 +263,9 @@ def test_quarantine_counts_keeps_the_rows_and_goes_on(small_run: Any, finished_r
     assert ranks["a", 107][-1] == "its score vector is NULL"
     estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
     # 2 vectors of model a cannot be ranked and model b lacks 1 user: all three are left out for both.
-    assert [estimates[model, "full_macro", 3].n_users + estimates[model, "full_macro", 3].n_left_out for model in ("a", "b")] == [37, 37]
+    assert [
+        estimates[model, "full_macro", 3].n_users + estimates[model, "full_macro", 3].n_left_out for model in ("a", "b")
+    ] == [37, 37]
 
 
 def test_a_lake_that_cannot_be_written(small_run: Any, spark: SparkSession) -> None:
@@ -240,7 +302,9 @@ def page_overwritten(file: Path, column: str) -> None:
 @pytest.mark.parametrize(("layout", "what"), [("dense", "vanished"), ("long", "corrupt")])
 def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSession, layout: str, what: str) -> None:
     if layout == "long":
-        small_run.config["scores"][0] = {"model": "a"} | long_files(small_run.folder / "long", rows(small_run, np.arange(1200)), 1, 500)
+        small_run.config["scores"][0] = {"model": "a"} | long_files(
+            small_run.folder / "long", rows(small_run, np.arange(1200)), 1, 500
+        )
     config = load(small_run.write())
     file = small_run.folder / ("long/part-0.parquet" if layout == "long" else "in/scores/a/part-0.parquet")
     told = pytest.raises(DataError, match=r"part-0.parquet cannot be read .*Is it whole, and still there")
@@ -264,7 +328,9 @@ def test_long_rows_that_cannot_be_ranked(small_run: Any, spark: SparkSession) ->
         found = list(zip(table["user_id"], table["item_id"], table["score"], strict=True))
         again = next(row for row in found if row[0] == 101)
         found = [row for row in found if row[:2] != (104, 1000)]  # misses an item
-        found = [(u, 7 if (u, i) == (102, 1003) else i, float("nan") if (u, i) == (103, 1006) else s) for u, i, s in found]
+        found = [
+            (u, 7 if (u, i) == (102, 1003) else i, float("nan") if (u, i) == (103, 1006) else s) for u, i, s in found
+        ]
         found.insert(found.index(again), again)  # an item twice, in the place of the first
         columns = list(zip(*found, strict=True))
         return pa.table({"user_id": columns[0], "item_id": columns[1], "score": pa.array(columns[2], pa.float32())})

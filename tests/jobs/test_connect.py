@@ -35,11 +35,23 @@ spark.stop()
 
 def test_the_same_ranks_over_connect(small_run: Any, spark: SparkSession) -> None:
     order = np.random.default_rng(2).permutation(small_run.scores["a"].size)
-    small_run.config["scores"].append({"model": "spread"} | long_files(small_run.folder / "spread", rows(small_run, order), 3, 200))
+    small_run.config["scores"].append(
+        {"model": "spread"} | long_files(small_run.folder / "spread", rows(small_run, order), 3, 200)
+    )
     small_run.scores["spread"] = small_run.scores["a"]
     settings = DELTA | EMBEDDED | {"spark.sql.shuffle.partitions": "3", "spark.driver.extraJavaOptions": QUICK_START}
-    environment = os.environ | {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+    environment = os.environ | {
+        "JAVA_HOME": java_home(),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    for name in (
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "SPARK_REMOTE",
+        "SPARK_LOCAL_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+    ):
         environment.pop(name, None)
     command = [sys.executable, "-c", SCRIPT, str(small_run.write()), json.dumps(settings)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)

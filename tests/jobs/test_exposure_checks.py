@@ -19,7 +19,11 @@ from tests.conftest import EXPOSED, ITEMS, USERS
 
 def checks(run: Any, spark: SparkSession) -> dict[str, dict[str, Any]]:
     """The rows of the quality table that are checks, by rule."""
-    return {row["rule"]: row for row in Lake(spark, run.config["lake"]).rows(QUALITY, {"run_id": run.config["run_id"]}) if row["verdict"]}
+    return {
+        row["rule"]: row
+        for row in Lake(spark, run.config["lake"]).rows(QUALITY, {"run_id": run.config["run_id"]})
+        if row["verdict"]
+    }
 
 
 def ranked(run: Any, spark: SparkSession) -> str:
@@ -63,7 +67,9 @@ def test_a_finished_run_shows_its_checks(finished_run: Any, spark: SparkSession)
 def test_exposures_that_follow_popularity_stop_the_run_if_asked(small_run: Any, spark: SparkSession) -> None:
     small_run.config |= {"run_id": "popular", "checks": {"stop_on": "fail"}}
     follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
-    with pytest.raises(DataError, match=r"exposures: the check uniform_exposure says fail: 30 items in 240 exposures, not as uniform") as error:
+    with pytest.raises(
+        DataError, match=r"exposures: the check uniform_exposure says fail: 30 items in 240 exposures, not as uniform"
+    ) as error:
         ranked(small_run, spark)
     assert "Draw them anew" in str(error.value)
     assert "checks.stop_on: nothing" in str(error.value)
@@ -118,7 +124,10 @@ def test_checks_are_made_again_when_their_question_changes(small_run: Any, spark
     assert "0 of 40 users" in found["positives_per_user"]["example"]
     assert small_run.rows(spark, "ranks") == before
     stop = none.model_copy(update={"checks": none.checks.model_copy(update={"stop_on": "warn"})})
-    with pytest.raises(DataError, match=r"scores: the check score_coverage says warn.*exposures: the check positives_per_user says fail"):
+    with pytest.raises(
+        DataError,
+        match=r"scores: the check score_coverage says warn.*exposures: the check positives_per_user says fail",
+    ):
         rank.run(spark, stop, Console(quiet=True))
     assert small_run.rows(spark, "ranks") == before
 
@@ -127,7 +136,9 @@ def test_exposures_with_their_own_probabilities_claim_no_uniformity(small_run: A
     small_run.config |= {"run_id": "weighted", "checks": {"stop_on": "fail"}}
     follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
     exposures = small_run.tables["exposures"]
-    small_run.tables["exposures"] = exposures.append_column("exposure_probability", pa.array(np.full(exposures.num_rows, 0.2)))
+    small_run.tables["exposures"] = exposures.append_column(
+        "exposure_probability", pa.array(np.full(exposures.num_rows, 0.2))
+    )
     ranked(small_run, spark)
     found = checks(small_run, spark)["uniform_exposure"]
     assert (found["verdict"], found["p"]) == ("not applicable", None)

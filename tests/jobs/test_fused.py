@@ -25,7 +25,10 @@ QUIET = Console(quiet=True)
 def as_trained(run: Any, run_id: str, **section: Any) -> None:
     """A run that trains its models instead of finding their scores."""
     run.config.pop("scores", None)
-    run.config |= {"run_id": run_id, "train": {"seed": 3, "scores": str(run.folder / "scores"), "models": MODELS} | section}
+    run.config |= {
+        "run_id": run_id,
+        "train": {"seed": 3, "scores": str(run.folder / "scores"), "models": MODELS} | section,
+    }
 
 
 def ranks(run: Any, spark: SparkSession) -> list[Any]:
@@ -48,7 +51,9 @@ def scored(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any
     return run
 
 
-def test_the_same_rows_as_through_score_tables_in_a_table_that_spark_made(scored: Any, small_run: Any, spark: SparkSession) -> None:
+def test_the_same_rows_as_through_score_tables_in_a_table_that_spark_made(
+    scored: Any, small_run: Any, spark: SparkSession
+) -> None:
     as_trained(small_run, "fused", output="ranks", scores=None)
     small_run.config["lake"] = scored.config["lake"]
     config = load(small_run.write())
@@ -61,7 +66,9 @@ def test_the_same_rows_as_through_score_tables_in_a_table_that_spark_made(scored
     assert any(max(row[4]["tied"]) > 0 for row in found if row[0] == "popularity")
 
 
-def test_all_fused_from_training_to_estimates_in_a_table_that_torch_made(scored: Any, small_run: Any, spark: SparkSession) -> None:
+def test_all_fused_from_training_to_estimates_in_a_table_that_torch_made(
+    scored: Any, small_run: Any, spark: SparkSession
+) -> None:
     as_trained(small_run, "fused", output="ranks", scores=None)
     config = load(small_run.write())
     with pytest.raises(DataError, match="model random has output: ranks, but the lake has no ranks of it"):
@@ -71,16 +78,23 @@ def test_all_fused_from_training_to_estimates_in_a_table_that_torch_made(scored:
     rank.run(spark, config, QUIET)
     evaluate.run(spark, config, QUIET)
     assert ranks(small_run, spark) == ranks(scored, spark)
-    assert [row[1:] for row in small_run.rows(spark, "estimates")] == [row[1:] for row in scored.rows(spark, "estimates")]
+    assert [row[1:] for row in small_run.rows(spark, "estimates")] == [
+        row[1:] for row in scored.rows(spark, "estimates")
+    ]
     train.run(config, QUIET)
     assert DeltaTable(f"{config.lake}/ranks").version() == made  # neither Spark nor a second training touched it
 
 
-def test_spark_takes_the_table_that_torch_made_and_holds_its_rules(scored: Any, small_run: Any, spark: SparkSession) -> None:
+def test_spark_takes_the_table_that_torch_made_and_holds_its_rules(
+    scored: Any, small_run: Any, spark: SparkSession
+) -> None:
     mixed = [model | ({"output": "ranks"} if model["name"] == "popularity" else {}) for model in MODELS]
     as_trained(small_run, "mixed", models=mixed)
     config = load(small_run.write())
-    assert ([table.model for table in config.score_tables()], config.fused_models()) == (["random", "mf"], ("popularity",))
+    assert ([table.model for table in config.score_tables()], config.fused_models()) == (
+        ["random", "mf"],
+        ("popularity",),
+    )
     train.run(config, QUIET)
     rank.run(spark, config, QUIET)
     assert ranks(small_run, spark) == ranks(scored, spark)
@@ -101,7 +115,10 @@ def test_probabilities_are_those_of_the_exposures_now(small_run: Any, spark: Spa
     train.run(config, QUIET)
     rank.run(spark, config, QUIET)
     assert all(row[4]["probabilities"] == [0.5] * len(row[4]["items"]) for row in ranks(small_run, spark))
-    for other in (without, with_them.set_column(3, "exposure_probability", pa.array([0.25] + [0.5] * (without.num_rows - 1)))):
+    for other in (
+        without,
+        with_them.set_column(3, "exposure_probability", pa.array([0.25] + [0.5] * (without.num_rows - 1))),
+    ):
         small_run.tables["exposures"] = other
         with pytest.raises(DataError, match=r"ranks of model popularity, user_id=.*the torch job ranked other labels"):
             rank.run(spark, load(small_run.write()), QUIET)

@@ -34,7 +34,9 @@ ESTIMATE = {
 
 
 def test_a_lake_of_an_earlier_version_has_no_comparisons(tmp_path: Path) -> None:
-    write_deltalake(tmp_path / "estimates", pa.table({name: [value] for name, value in ESTIMATE.items()}), partition_by=["run_id"])
+    write_deltalake(
+        tmp_path / "estimates", pa.table({name: [value] for name, value in ESTIMATE.items()}), partition_by=["run_id"]
+    )
     answers = read_answers(NO_SPARK, str(tmp_path), "r", (Metric("recall", 10),))
     (row,) = answers.estimates
     assert (row.model, row.value, row.chance_best, row.reason) == ("m", 0.1, None, None)
@@ -45,7 +47,16 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, str(tmp_path))
     told = ESTIMATE | {"chance_best": 0.7, "left_out": "nobody", "reason": None, "ties_low": 0.05, "ties_high": 0.15}
     lake.put(ESTIMATES, [[told.get(name) for name in ESTIMATES.names if name != "run_id"]], {"run_id": "r"})
-    pair = {"estimator": "ure_macro", "metric": "recall", "k": 10, "model_a": "m", "model_b": "n", "difference": 0.1, "low": 0.05, "high": 0.15}
+    pair = {
+        "estimator": "ure_macro",
+        "metric": "recall",
+        "k": 10,
+        "model_a": "m",
+        "model_b": "n",
+        "difference": 0.1,
+        "low": 0.05,
+        "high": 0.15,
+    }
     pair |= {
         "confidence": 0.9,
         "p": 0.01,
@@ -62,7 +73,9 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     (row,) = answers.estimates
     assert (row.chance_best, row.left_out, row.ties_low, row.ties_high) == (0.7, "nobody", 0.05, 0.15)
     assert answers.comparisons == [
-        ComparisonRow("ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40)
+        ComparisonRow(
+            "ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40
+        )
     ]
 
 

@@ -59,9 +59,13 @@ def test_the_same_tables_on_one_and_three_partitions(studied: tuple[Any, str], s
     ranks = Lake(spark, config.lake).read(RANKS, config.run_id)
     for n in (1, 3):
         with planned_once(spark), batches_by_bytes(spark):
-            found = found_in(ranks.repartition(n, "user_id"), Question(config.study, Positive(">", 3.0), "expected"), 0.95)
+            found = found_in(
+                ranks.repartition(n, "user_id"), Question(config.study, Positive(">", 3.0), "expected"), 0.95
+            )
         assert sorted(("small", *row) for row in found.agreement) == sorted(written[0])
-        assert sorted(map(str, (("small", *row) for row in found.estimates))) == sorted(str(tuple(row)) for row in written[1])
+        assert sorted(map(str, (("small", *row) for row in found.estimates))) == sorted(
+            str(tuple(row)) for row in written[1]
+        )
 
 
 def test_rows_keep_the_rules_of_their_tables(studied: tuple[Any, str], spark: SparkSession) -> None:
@@ -70,17 +74,27 @@ def test_rows_keep_the_rules_of_their_tables(studied: tuple[Any, str], spark: Sp
         assert rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules)).isEmpty()
 
 
-def test_the_truth_is_that_of_the_evaluation_and_a_perfect_model_would_be_first(studied: tuple[Any, str], spark: SparkSession) -> None:
+def test_the_truth_is_that_of_the_evaluation_and_a_perfect_model_would_be_first(
+    studied: tuple[Any, str], spark: SparkSession
+) -> None:
     run, told = studied
     best = {row[4]: row[5] for row in run.rows(spark, "study_estimates") if row[1:3] == ("d", "full")}
     others = {row[4]: row[5] for row in run.rows(spark, "study_estimates") if row[1:3] == ("a", "full")}
     assert all(best[k] >= others[k] for k in best)
-    assert "Traditional recall@3 of 4 exposures puts d first; it is truly the best too by recall@2." in " ".join(told.split())
+    assert "Traditional recall@3 of 4 exposures puts d first; it is truly the best too by recall@2." in " ".join(
+        told.split()
+    )
 
 
 def test_pictures_and_page_are_written(studied: tuple[Any, str]) -> None:
     folder = studied[0].folder / "report"
-    names = {"small-models.png", "small-traditional.png", "small-ure_macro.png", "small-ure_micro.png", "small-study.html"}
+    names = {
+        "small-models.png",
+        "small-traditional.png",
+        "small-ure_macro.png",
+        "small-ure_micro.png",
+        "small-study.html",
+    }
     assert {path.name for path in folder.iterdir()} == names
     page = (folder / "small-study.html").read_text()
     assert page.count("data:image/png;base64,") == 4
@@ -90,14 +104,20 @@ def test_pictures_and_page_are_written(studied: tuple[Any, str]) -> None:
 def test_what_cannot_be_studied_says_why(studied: tuple[Any, str], spark: SparkSession) -> None:
     config = load(studied[0].folder / "run.yaml")
     assert config.study
-    ranks, question = Lake(spark, config.lake).read(RANKS, config.run_id), Question(config.study, config.positive, "expected")
+    ranks, question = (
+        Lake(spark, config.lake).read(RANKS, config.run_id),
+        Question(config.study, config.positive, "expected"),
+    )
     found = found_in(ranks.where("model IN ('a', 'b')"), question, 0.95)
     reason = "2 models have both values, but a correlation says something of 3 or more"
     assert {(row.pearson, row.kendall, row.reason) for row in found.agreement} == {(None, None, reason)}
     with pytest.raises(DataError, match=r"no user of the run has truth.*run jobs/rank\.py again"):
         found_in(ranks.withColumn("truth", F.lit(None).cast(ranks.schema["truth"].dataType)), question, 0.95)
     too_many = config.model_copy(update={"study": config.study.model_copy(update={"exposures": (4, 25)})})
-    with pytest.raises(DataError, match=r"study.exposures: 25 cannot be drawn of the 25 candidates of user_id=1\d\d and leave any. Lower it"):
+    with pytest.raises(
+        DataError,
+        match=r"study.exposures: 25 cannot be drawn of the 25 candidates of user_id=1\d\d and leave any. Lower it",
+    ):
         study.run(spark, too_many, QUIET)
 
 

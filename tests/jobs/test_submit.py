@@ -13,12 +13,16 @@ ROOT = Path(__file__).parent.parent.parent
 Submit = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_cluster_leaves_the_same_ranks(finished_run: Any, small_run: Any, spark: SparkSession, submit: Submit) -> None:
+def test_a_cluster_leaves_the_same_ranks(
+    finished_run: Any, small_run: Any, spark: SparkSession, submit: Submit
+) -> None:
     done = submit("jobs/rank.py", "local-cluster[2,1,1024]", "--config", str(small_run.write()))
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     here, there = finished_run.rows(spark, "ranks"), small_run.rows(spark, "ranks")
     assert len(here) == 80
-    assert [(*row[:2], *row[3:]) for row in there] == [(*row[:2], *row[3:]) for row in here]  # but for what they were ranked from: other files
+    assert [(*row[:2], *row[3:]) for row in there] == [
+        (*row[:2], *row[3:]) for row in here
+    ]  # but for what they were ranked from: other files
 
 
 def test_a_bad_config_is_told_before_spark_starts(small_run: Any) -> None:
@@ -33,6 +37,8 @@ def test_a_bad_config_is_told_before_spark_starts(small_run: Any) -> None:
 
 @pytest.mark.parametrize("run", ["it's", "a/b", "..", "x; DROP TABLE y"])
 def test_a_run_id_that_is_none(run: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "jobs.cli", "show", run], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", "show", run], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert done.returncode == 2
     assert "is not usable" in done.stderr

@@ -65,7 +65,9 @@ def kill_when(seen: Callable[[], bool], command: list[str]) -> None:
 
 
 def test_killed_in_training_and_in_scoring_it_goes_on_to_the_same_bits(small_run: Any) -> None:
-    slow = [{"model": "mf_ips", "name": "mf", "dims": 400, "epochs": 12, "batch_size": 8, "patience": 12, "stop_on": "loss"}]
+    slow = [
+        {"model": "mf_ips", "name": "mf", "dims": 400, "epochs": 12, "batch_size": 8, "patience": 12, "stop_on": "loss"}
+    ]
     section = {"checkpoint_minutes": 0.0}
     config = as_trained(small_run, slow, "whole", **section)
     train.run(load(config), QUIET)
@@ -101,10 +103,15 @@ def test_killed_between_shards_it_writes_the_rest(small_run: Any, monkeypatch: p
     )
     done = subprocess.run([sys.executable, "-c", program, config], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-    table, checkpoint = small_run.folder / "killed" / "bpr_mf", small_run.folder / "killed" / "_checkpoints" / "bpr_mf.pt"
+    table, checkpoint = (
+        small_run.folder / "killed" / "bpr_mf",
+        small_run.folder / "killed" / "_checkpoints" / "bpr_mf.pt",
+    )
     kept = {path.name: path.stat().st_mtime_ns for path in table.glob("shard-*")}
     assert (
-        {"shard-00000.parquet", "shard-00001.parquet"} <= set(kept) <= {f"shard-{number:05d}.parquet" for number in range(3)}
+        {"shard-00000.parquet", "shard-00001.parquet"}
+        <= set(kept)
+        <= {f"shard-{number:05d}.parquet" for number in range(3)}
     )  # the disk may be one behind
     assert ds.dataset(table).count_rows() == 4 * len(kept)
     assert checkpoint.exists()
@@ -116,18 +123,35 @@ def test_killed_between_shards_it_writes_the_rest(small_run: Any, monkeypatch: p
     assert {name: (table / name).stat().st_mtime_ns for name in kept} == kept
 
 
-def test_two_processes_give_the_scores_of_one(small_run: Any, submit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_two_processes_give_the_scores_of_one(
+    small_run: Any, submit: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     train.run(load(as_trained(small_run, DISTRIBUTED, "one")), QUIET)
     config = as_trained(small_run, DISTRIBUTED, "torchrun")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541", "jobs/train.py", "--config", config]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29541",
+        "jobs/train.py",
+        "--config",
+        config,
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    local = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    local = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     own_lake = small_run.config | {
         "lake": str(small_run.folder / "other lake"),
         "train": small_run.config["train"] | {"scores": str(small_run.folder / "spark")},
     }
     (small_run.folder / "spark.yaml").write_text(yaml.safe_dump(own_lake))
-    spark = submit("jobs/train.py", "local[2]", "--config", str(small_run.folder / "spark.yaml"), "--processes", "2")  # while torchrun is at it
+    spark = submit(
+        "jobs/train.py", "local[2]", "--config", str(small_run.folder / "spark.yaml"), "--processes", "2"
+    )  # while torchrun is at it
     told = local.communicate()[0]
     assert local.returncode == 0, told[-3000:]
     assert spark.returncode == 0, (spark.stdout + spark.stderr)[-3000:]
@@ -140,10 +164,18 @@ def test_two_processes_give_the_scores_of_one(small_run: Any, submit: Callable[.
 
 
 def test_a_search_trains_a_panel_notes_it_and_leaves_out_what_failed(small_run: Any, spark: SparkSession) -> None:
-    search = [{"model": "mf", "fixed": {**LOOP, "dims": 4}, "grid": {"learning_rate": [0.01, 1e30], "loss.residual_correlation": [0.0, 0.1]}}]
+    search = [
+        {
+            "model": "mf",
+            "fixed": {**LOOP, "dims": 4},
+            "grid": {"learning_rate": [0.01, 1e30], "loss.residual_correlation": [0.0, 0.1]},
+        }
+    ]
     config = load(as_trained(small_run, [{"model": "positive_popularity"}], "scores", search=search))
     train.run(config, QUIET)
-    trials = {row["model"]: row for row in DeltaTable(small_run.folder / "lake" / "trials").to_pyarrow_table().to_pylist()}
+    trials = {
+        row["model"]: row for row in DeltaTable(small_run.folder / "lake" / "trials").to_pyarrow_table().to_pylist()
+    }
     assert {name: row["status"] for name, row in trials.items()} == {
         "positive_popularity": "done",
         "mf-000": "done",

@@ -60,7 +60,10 @@ def test_estimates_are_those_of_the_functions_for_arrays(finished_run: Any, spar
 
 
 def test_a_second_run_on_other_partitions_leaves_the_same_tables(finished_run: Any, spark: SparkSession) -> None:
-    before = {table: finished_run.rows(spark, table) for table in ("ranks", "statistics", "estimates", "comparisons", "quality", "catalogue")}
+    before = {
+        table: finished_run.rows(spark, table)
+        for table in ("ranks", "statistics", "estimates", "comparisons", "quality", "catalogue")
+    }
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "5")
     try:
@@ -68,7 +71,9 @@ def test_a_second_run_on_other_partitions_leaves_the_same_tables(finished_run: A
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
     after = {table: finished_run.rows(spark, table) for table in before}
-    assert {row[2] for row in after["ranks"]} != {row[2] for row in before["ranks"]}  # the input files were written anew, so all was ranked again
+    assert {row[2] for row in after["ranks"]} != {
+        row[2] for row in before["ranks"]
+    }  # the input files were written anew, so all was ranked again
     for tables in (before, after):
         tables["ranks"] = [(*row[:2], *row[3:]) for row in tables["ranks"]]
     assert after == before
@@ -82,11 +87,19 @@ def test_workers_and_spark_read_the_same_of_ranks(finished_run: Any, spark: Spar
     from eval_engine.tables import RANKS
 
     lake, run_id = Lake(spark, finished_run.config["lake"]), finished_run.config["run_id"]
-    question = Question((Metric("recall", 3), Metric("auc", 0)), (Metric("recall", 2),), Positive(">", 3.0), "expected", ("random", "truth"))
+    question = Question(
+        (Metric("recall", 3), Metric("auc", 0)),
+        (Metric("recall", 2),),
+        Positive(">", 3.0),
+        "expected",
+        ("random", "truth"),
+    )
     files = lake.files(RANKS, run_id, "model")
     assert {model for _, model, _ in files} == {"a", "b"}
     plans = statistics(lake.read(RANKS, run_id), question), statistics_of_files(spark, files, question)
-    spark_read, workers_read = (sorted(map(str, plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS).collect())) for plan in plans)
+    spark_read, workers_read = (
+        sorted(map(str, plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS).collect())) for plan in plans
+    )
     assert workers_read == spark_read
     assert len(spark_read) > 100
 
@@ -98,7 +111,9 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
         for column in ("user_id", "item_id"):
             if column in table.column_names:
                 number = table.column_names.index(column)
-                table = table.set_column(number, column, pa.array([f"{column[0]}{x:07d}" for x in table[column].to_pylist()]))
+                table = table.set_column(
+                    number, column, pa.array([f"{column[0]}{x:07d}" for x in table[column].to_pylist()])
+                )
         return table
 
     other.tables = {name: named(table) for name, table in other.tables.items()}
@@ -106,16 +121,24 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
     folder = other.folder / "in"
     exposures = other.tables["exposures"].rename_columns(["who", "what", "stars"])
     pa_csv.write_csv(exposures, folder / "exposures.csv")
-    other.config["inputs"]["exposures"] = {"path": str(folder / "exposures.csv"), "columns": {"user_id": "who", "item_id": "what", "value": "stars"}}
+    other.config["inputs"]["exposures"] = {
+        "path": str(folder / "exposures.csv"),
+        "columns": {"user_id": "who", "item_id": "what", "value": "stars"},
+    }
     spark.read.parquet(str(folder / "truth")).write.format("delta").save(str(folder / "truth_delta"))
     other.config["inputs"]["truth"] = {"path": str(folder / "truth_delta")}
     spark.sql("CREATE DATABASE IF NOT EXISTS shop")
     spark.sql("DROP TABLE IF EXISTS shop.feedback")
-    spark.read.parquet(str(folder / "feedback")).write.format("delta").option("path", str(folder / "feedback_delta")).saveAsTable("shop.feedback")
+    spark.read.parquet(str(folder / "feedback")).write.format("delta").option(
+        "path", str(folder / "feedback_delta")
+    ).saveAsTable("shop.feedback")
     other.config["inputs"]["feedback"] = {"path": "shop.feedback"}
     other.run(spark)
     both = [
-        [(row.model, row.estimator, row.k, row.value, row.low, row.high, row.ties_low, row.n_users) for row in run.rows(spark, "estimates")]
+        [
+            (row.model, row.estimator, row.k, row.value, row.low, row.high, row.ties_low, row.n_users)
+            for row in run.rows(spark, "estimates")
+        ]
         for run in (other, finished_run)
     ]
     # other ids are other buckets, so that what is found by bucket differs; the rest is the same
@@ -173,4 +196,6 @@ def test_only_what_changed_is_ranked_again(small_run: Any, spark: SparkSession) 
     shorter = config.model_copy(update={"scores": config.scores[:1]})
     rank.run(spark, shorter, Console(quiet=True))
     assert {row[1] for row in small_run.rows(spark, "ranks")} == {"a"}  # a model that is no longer asked for is gone
-    assert rank.already_ranked(spark, config.model_copy(update={"top": 10}), lake).models == ()  # other settings: all anew
+    assert (
+        rank.already_ranked(spark, config.model_copy(update={"top": 10}), lake).models == ()
+    )  # other settings: all anew

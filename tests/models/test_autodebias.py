@@ -15,7 +15,11 @@ from models.spec.losses import AutoDebias
 LOGGED = Logged(np.array([0, 0, 1]), np.array([0, 2, 1]), np.array([True, False, True]), np.array([5.0, 1, 5]), 2, 3)
 RANDOM = Logged(np.array([0, 1]), np.array([1, 2]), np.array([True, False]), np.array([5.0, 1]), 2, 3)
 BATCH = Batch(
-    torch.tensor([0, 1]), torch.tensor([[2, 0], [1, 2]]), torch.tensor([[0.0, 0], [1, 0]]), torch.tensor([[True, False]] * 2), torch.ones(2, 2)
+    torch.tensor([0, 1]),
+    torch.tensor([[2, 0], [1, 2]]),
+    torch.tensor([[0.0, 0], [1, 0]]),
+    torch.tensor([[True, False]] * 2),
+    torch.ones(2, 2),
 )
 
 
@@ -35,20 +39,27 @@ def test_matches_the_formula() -> None:
     x = torch.tensor([[0.5, -1.0], [2.0, 0.3]])
     a, b, c, c_all, e = loss.user, loss.item, loss.by_label, loss.by_logged, loss.label
     # row 0: logged (0, 2) disliked, drawn (0, 0), which is logged and liked; row 1: logged (1, 1) liked, drawn (1, 2), not logged
-    first = torch.exp(a[0, 0] + b[0, 2] + c[0]) * error(x[0, 0], torch.tensor(0.0)) + torch.exp(a[1, 0] + b[1, 0] + c_all[1]) * error(
-        x[0, 1], torch.sigmoid(e[2])
-    )
-    second = torch.exp(a[0, 1] + b[0, 1] + c[1]) * error(x[1, 0], torch.tensor(1.0)) + torch.exp(a[1, 1] + b[1, 2] + c_all[0]) * error(
-        x[1, 1], torch.sigmoid(e[0])
-    )
+    first = torch.exp(a[0, 0] + b[0, 2] + c[0]) * error(x[0, 0], torch.tensor(0.0)) + torch.exp(
+        a[1, 0] + b[1, 0] + c_all[1]
+    ) * error(x[0, 1], torch.sigmoid(e[2]))
+    second = torch.exp(a[0, 1] + b[0, 1] + c[1]) * error(x[1, 0], torch.tensor(1.0)) + torch.exp(
+        a[1, 1] + b[1, 2] + c_all[0]
+    ) * error(x[1, 1], torch.sigmoid(e[0]))
     torch.testing.assert_close(loss(x, BATCH), torch.stack([first, second]))
 
 
 def test_the_meta_gradient_agrees_with_finite_differences() -> None:
-    loss, model = made(assumed_learning_rate=0.5).double(), MatrixFactorisation(2, 3, 2, 0.0, torch.Generator().manual_seed(1)).double()
+    loss, model = (
+        made(assumed_learning_rate=0.5).double(),
+        MatrixFactorisation(2, 3, 2, 0.0, torch.Generator().manual_seed(1)).double(),
+    )
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel()), dtype=torch.float64))
+            parameter.copy_(
+                torch.randn(
+                    parameter.shape, generator=torch.Generator().manual_seed(parameter.numel()), dtype=torch.float64
+                )
+            )
     batch = BATCH._replace(labels=BATCH.labels.double(), weights=BATCH.weights.double())
     taken: list[tuple[Tensor, ...]] = []
     loss.optimizer.step = taken.append  # the gradient, instead of a step by it
@@ -58,7 +69,10 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
     def after_assumed_step() -> float:
         parameters = dict(model.named_parameters())
         slopes = torch.autograd.grad(loss(model(batch.users, batch.items), batch).mean(), list(parameters.values()))
-        moved = {name: (value - 0.5 * slope).detach() for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
+        moved = {
+            name: (value - 0.5 * slope).detach()
+            for (name, value), slope in zip(parameters.items(), slopes, strict=True)
+        }
         x = torch.func.functional_call(model, moved, (loss.random_users[drawn], loss.random_items[drawn, None]))[:, 0]
         return error(x, loss.random_labels[drawn]).mean().item()
 
@@ -82,7 +96,13 @@ def test_learns_to_trust_what_the_random_set_confirms() -> None:
     loss = AutoDebiasLoss(AutoDebias(random=Input(path="random"), meta_learning_rate=0.05), logged, random, 2 * n)
     model = MatrixFactorisation(n, 3, 2, 0.0, torch.Generator().manual_seed(1))
     rows = torch.from_numpy(np.stack([logged.items, np.tile([2, 1], n)], axis=1))
-    batch = Batch(torch.from_numpy(users), rows, torch.ones(2 * n, 2), torch.tensor([[True, False]]).expand(2 * n, 2), torch.ones(2 * n, 2))
+    batch = Batch(
+        torch.from_numpy(users),
+        rows,
+        torch.ones(2 * n, 2),
+        torch.tensor([[True, False]]).expand(2 * n, 2),
+        torch.ones(2 * n, 2),
+    )
     generator = torch.Generator().manual_seed(0)
     for _ in range(50):
         loss.learn(model, batch, generator, Processes())

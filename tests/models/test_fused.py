@@ -42,7 +42,11 @@ def run(tmp_path: Path) -> Run:
     kind = rng.integers(0, 5, (N_USERS, N_ITEMS))  # a pair is in one table or none
     for name, number in names.items():
         users, items = np.nonzero(kind[2:] == number)
-        columns = {"user_id": USER_IDS.take(users + 2), "item_id": ITEM_IDS.take(items), "value": rng.integers(1, 6, len(users)).astype(float)}
+        columns = {
+            "user_id": USER_IDS.take(users + 2),
+            "item_id": ITEM_IDS.take(items),
+            "value": rng.integers(1, 6, len(users)).astype(float),
+        }
         pq.write_table(pa.table(columns), tmp_path / name)
     inputs = Inputs(catalogue=Input(path="catalogue"), **{name: Input(path=str(tmp_path / name)) for name in names})
     return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "unseen", TOP - 1, "error")
@@ -62,7 +66,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pairs_of(run: Run, name: str) -> dict[tuple[int, int], float]:
     table = pq.read_table(getattr(run.inputs, name).path)
-    return {(USER_IDS.to_pylist().index(u), ITEM_IDS.to_pylist().index(i)): v for u, i, v in zip(*table.to_pydict().values(), strict=True)}
+    return {
+        (USER_IDS.to_pylist().index(u), ITEM_IDS.to_pylist().index(i)): v
+        for u, i, v in zip(*table.to_pydict().values(), strict=True)
+    }
 
 
 def expected_row(run: Run, scores: npt.NDArray[np.float32], user: int, model: str) -> dict[str, Any]:
@@ -105,18 +112,24 @@ def write(run: Run, labels: LabelLists, model: str, inputs: str, scorer: Any, th
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_rows_are_those_of_a_loop_over_the_definition(run: Run, labels: LabelLists, small_blocks: None, threads: int) -> None:
+def test_rows_are_those_of_a_loop_over_the_definition(
+    run: Run, labels: LabelLists, small_blocks: None, threads: int
+) -> None:
     scorer = Given()
     batches = list(rank_fused("m", scorer, labels, TOP, threads))
     assert sorted(scorer.asked) == [list(range(start, min(start + 5, N_USERS))) for start in range(0, N_USERS, 5)]
     assert [batch.num_rows for batch in batches] == [5, 5, 5, 5, 3]
-    assert pa.Table.from_batches(batches).to_pylist() == [expected_row(run, scorer.scores, user, "m") for user in range(N_USERS)]
+    assert pa.Table.from_batches(batches).to_pylist() == [
+        expected_row(run, scorer.scores, user, "m") for user in range(N_USERS)
+    ]
 
 
 def test_probabilities_of_exposures_stand_beside_their_items(run: Run, small_blocks: None) -> None:
     exposures = pq.read_table(run.inputs.exposures.path)
     rng = np.random.default_rng(6)
-    known = exposures.append_column("p", pa.array(rng.integers(1, 65, exposures.num_rows) / 64)).take(pa.array(rng.permutation(exposures.num_rows)))
+    known = exposures.append_column("p", pa.array(rng.integers(1, 65, exposures.num_rows) / 64)).take(
+        pa.array(rng.permutation(exposures.num_rows))
+    )
     pq.write_table(known, run.inputs.exposures.path)
     where = run.inputs.exposures.model_copy(update={"columns": {"exposure_probability": "p"}})
     run = run._replace(inputs=run.inputs.model_copy(update={"exposures": where}))
@@ -125,9 +138,15 @@ def test_probabilities_of_exposures_stand_beside_their_items(run: Run, small_blo
     write(run, labels, "m", "one", Given())
     want = {(row["user_id"], row["item_id"]): row["p"] for row in known.to_pylist()}
     rows = in_lake(run)
-    found = {(r["user_id"], item): p for r in rows for item, p in zip(r["random"]["items"], r["random"]["probabilities"], strict=True)}
+    found = {
+        (r["user_id"], item): p
+        for r in rows
+        for item, p in zip(r["random"]["items"], r["random"]["probabilities"], strict=True)
+    }
     assert found == want
-    assert [row["random"]["probabilities"] for row in rows if not row["random"]["items"]]  # of nobody exposed: an empty list, not NULL
+    assert [
+        row["random"]["probabilities"] for row in rows if not row["random"]["items"]
+    ]  # of nobody exposed: an empty list, not NULL
     assert all(row["truth"]["probabilities"] is None for row in rows)
 
 
@@ -159,9 +178,15 @@ def test_written_rows_replace_those_of_the_model_and_run_only(run: Run, labels: 
     mine = [row for row in after if (row["run_id"], row["model"]) == ("r1", "m")]
     kept = [row for row in after if row not in mine]
     assert kept == [row for row in before if (row["run_id"], row["model"]) != ("r1", "m")]
-    expected = [{"run_id": "r1", "inputs": "two"} | expected_row(run, Given(3).scores, user, "m") for user in range(N_USERS)]
+    expected = [
+        {"run_id": "r1", "inputs": "two"} | expected_row(run, Given(3).scores, user, "m") for user in range(N_USERS)
+    ]
     assert mine == sorted(expected, key=lambda row: row["user_id"])
-    assert {model: ranked_from(run.table, "r1", model) for model in ("m", "n", "o")} == {"m": {"two"}, "n": {"one"}, "o": set()}
+    assert {model: ranked_from(run.table, "r1", model) for model in ("m", "n", "o")} == {
+        "m": {"two"},
+        "n": {"one"},
+        "o": set(),
+    }
     assert ranked_from(run.table, "r2", "m") == {"one"}
     assert sum(part.n_rows for part in parts) == N_USERS
 
@@ -172,7 +197,10 @@ def test_scores_that_have_no_rank_leave_the_table_as_it_was(run: Run, labels: La
     before, there = in_lake(run), files(run)
     bad = Given(1)
     bad.scores[19, 2] = np.nan  # in the fourth block: others are written before
-    with pytest.raises(TrainingError, match=r"model m: user_id=12 cannot be ranked: its score of item_id=114 is NaN.*lower learning_rate"):
+    with pytest.raises(
+        TrainingError,
+        match=r"model m: user_id=12 cannot be ranked: its score of item_id=114 is NaN.*lower learning_rate",
+    ):
         write(run, labels, "m", "two", bad)
     bad.scores = bad.scores[:, :-1]
     with pytest.raises(TrainingError, match=r"scores of shape \(5, 11\) for 5 users and 12 items"):

@@ -38,7 +38,9 @@ def test_a_single_parquet_file(save: Save, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["parquet", "csv", "delta"])
 def test_string_ids(save: Save, kind: str) -> None:
     feedback = {"user_id": ["ü", "a", "a"], "item_id": ["y", "x", "y"], "value": [1, 2, 3]}
-    data = read_interactions(save("feedback", feedback, kind), save("catalogue", {"item_id": ["x", "y"], "position": [1, 0]}, kind))
+    data = read_interactions(
+        save("feedback", feedback, kind), save("catalogue", {"item_id": ["x", "y"], "position": [1, 0]}, kind)
+    )
     assert data.user_ids.to_pylist() == ["a", "ü"]
     assert data.items.tolist() == [0, 1, 0]
     assert data.values.tolist() == [3, 2, 1]
@@ -46,9 +48,15 @@ def test_string_ids(save: Save, kind: str) -> None:
 
 def test_dictionary_and_small_integers_are_ids_too(save: Save) -> None:
     feedback = pa.table(
-        {"user_id": pa.array(["b", "a"]).dictionary_encode(), "item_id": pa.array([1, 0], pa.int16()), "value": pa.array([1, 2], pa.int8())}
+        {
+            "user_id": pa.array(["b", "a"]).dictionary_encode(),
+            "item_id": pa.array([1, 0], pa.int16()),
+            "value": pa.array([1, 2], pa.int8()),
+        }
     )
-    data = read_interactions(save("feedback", feedback), save("catalogue", {"item_id": [0, 1], "position": pa.array([0, 1], pa.int32())}))
+    data = read_interactions(
+        save("feedback", feedback), save("catalogue", {"item_id": [0, 1], "position": pa.array([0, 1], pa.int32())})
+    )
     assert data.user_ids.to_pylist() == ["a", "b"]
     assert data.items.tolist() == [0, 1]
 
@@ -93,14 +101,18 @@ def test_row_order_does_not_matter_and_content_does(save: Save) -> None:
         ({}, {"item_id": [8, 9, None]}, "item_id is NULL"),
     ],
 )
-def test_errors_name_table_and_key(save: Save, feedback: dict[str, object], catalogue: dict[str, object], message: str) -> None:
+def test_errors_name_table_and_key(
+    save: Save, feedback: dict[str, object], catalogue: dict[str, object], message: str
+) -> None:
     with pytest.raises(DataError, match=message) as error:
         read_interactions(save("feedback", FEEDBACK | feedback), save("catalogue", CATALOGUE | catalogue))
     assert ("catalogue" if catalogue else "feedback") in str(error.value)
 
 
 def test_empty_tables(save: Save) -> None:
-    empty = pa.schema([("user_id", pa.int64()), ("item_id", pa.int64()), ("value", pa.float64()), ("position", pa.int64())]).empty_table()
+    empty = pa.schema(
+        [("user_id", pa.int64()), ("item_id", pa.int64()), ("value", pa.float64()), ("position", pa.int64())]
+    ).empty_table()
     with pytest.raises(DataError, match=r"none.*empty"):
         read_interactions(save("none", empty), save("catalogue", CATALOGUE))
     with pytest.raises(DataError, match=r"nothing.*empty"):
@@ -109,7 +121,9 @@ def test_empty_tables(save: Save) -> None:
 
 def test_missing_column_lists_those_there(save: Save) -> None:
     with pytest.raises(DataError, match="no column 'value'; it has user_id, item_id, rating"):
-        read_interactions(save("feedback", {"user_id": [1], "item_id": [7], "rating": [1]}), save("catalogue", CATALOGUE))
+        read_interactions(
+            save("feedback", {"user_id": [1], "item_id": [7], "rating": [1]}), save("catalogue", CATALOGUE)
+        )
 
 
 def test_users_of_another_type(save: Save) -> None:
@@ -133,7 +147,12 @@ def test_delta_reads_the_current_version_only(save: Save) -> None:
 def test_delta_with_deletion_vectors_is_refused(save: Save) -> None:
     feedback = save("feedback", FEEDBACK, "delta")
     log = Path(feedback.path) / "_delta_log" / "00000000000000000001.json"
-    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    features = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"],
+    }
     log.write_text(json.dumps({"protocol": features}) + "\n")
     with pytest.raises(DataError, match="deletion"):
         read_interactions(feedback, save("catalogue", CATALOGUE))

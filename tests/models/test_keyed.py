@@ -18,13 +18,18 @@ def splitmix(x: int) -> int:
 
 
 def test_mix_is_splitmix64() -> None:
-    assert int(mix(np.zeros(1, np.uint64))[0]) == 0xE220A8397B1DCDAF  # the first output of the published generator from seed 0
+    assert (
+        int(mix(np.zeros(1, np.uint64))[0]) == 0xE220A8397B1DCDAF
+    )  # the first output of the published generator from seed 0
 
 
 @given(st.lists(st.text(max_size=6), max_size=8), st.integers(0, 3))
 def test_string_keys_match_a_loop(texts: list[str], skip: int) -> None:
     ids = pa.array(texts, pa.string()).slice(skip)
-    expected = [splitmix(sum((byte + 1) * pow(PRIME, j, 1 << 64) for j, byte in enumerate(text.encode())) & MASK) for text in texts[skip:]]
+    expected = [
+        splitmix(sum((byte + 1) * pow(PRIME, j, 1 << 64) for j, byte in enumerate(text.encode())) & MASK)
+        for text in texts[skip:]
+    ]
     assert id_keys(ids).tolist() == expected
 
 
@@ -48,4 +53,9 @@ def test_unit_is_even() -> None:
 
 def test_streams_differ_and_stay() -> None:
     assert stream_seed(1, "epoch", 2) == stream_seed(1, "epoch", 2)
-    assert len({stream_seed(1, "epoch", 2), stream_seed(1, "epoch", 3), stream_seed(2, "epoch", 2), stream_seed(1, "init")}) == 4
+    assert (
+        len(
+            {stream_seed(1, "epoch", 2), stream_seed(1, "epoch", 3), stream_seed(2, "epoch", 2), stream_seed(1, "init")}
+        )
+        == 4
+    )

@@ -16,8 +16,15 @@ from eval_engine.errors import DataError
 from models import label_lists as module
 from models.label_lists import LabelLists, read_label_lists
 
-USERS, ITEMS = (7, 3, 5), (40, 10, 30)  # in the order of the model and of the catalogue; users 1 and 9 and items 20 and 99 are not theirs
-ROW = st.tuples(st.sampled_from([3, 5, 7, 9, 1, None]), st.sampled_from([10, 30, 40, 20, 99, None]), st.sampled_from([1.0, -2.5, None, math.nan]))
+USERS, ITEMS = (
+    (7, 3, 5),
+    (40, 10, 30),
+)  # in the order of the model and of the catalogue; users 1 and 9 and items 20 and 99 are not theirs
+ROW = st.tuples(
+    st.sampled_from([3, 5, 7, 9, 1, None]),
+    st.sampled_from([10, 30, 40, 20, 99, None]),
+    st.sampled_from([1.0, -2.5, None, math.nan]),
+)
 GOOD = st.tuples(st.sampled_from([3, 5, 7]), st.sampled_from([10, 30, 40]), st.sampled_from([1.0, 5.0]))
 ROWS = st.lists(ROW, min_size=1, max_size=8) | st.lists(GOOD, min_size=1, max_size=12)
 Row = tuple[int | None, int | None, float | None]
@@ -48,7 +55,11 @@ def expected_lists(tables: Tables, user: int, unseen: bool) -> dict[str, Any]:
     for source in ("random", "truth"):
         good = [row for row in tables[source] if row[0] == user and not rule_of(tables, source, row, unseen)]
         found[source] = sorted((ITEMS.index(item), item, value) for _, item, value in good if item is not None)
-    found["excluded"] = sorted({ITEMS.index(row[1]) for row in tables["logged"] if row[0] == user and row[1] in ITEMS}) if unseen else []
+    found["excluded"] = (
+        sorted({ITEMS.index(row[1]) for row in tables["logged"] if row[0] == user and row[1] in ITEMS})
+        if unseen
+        else []
+    )
     return found
 
 
@@ -58,11 +69,15 @@ def found_lists(labels: LabelLists, start: int, stop: int) -> list[dict[str, Any
     assert users.user_id.to_pylist() == list(USERS[start:stop])
     out = []
     for n in range(stop - start):
-        row: dict[str, Any] = {"excluded": users.excluded.values[users.excluded.offsets[n] : users.excluded.offsets[n + 1]].tolist()}
+        row: dict[str, Any] = {
+            "excluded": users.excluded.values[users.excluded.offsets[n] : users.excluded.offsets[n + 1]].tolist()
+        }
         for source, at in users.positions.items():
             mine = slice(at.offsets[n], at.offsets[n + 1])
             positions = at.values[mine].tolist()
-            row[source] = list(zip(positions, [ITEMS[p] for p in positions], users.values[source][mine].tolist(), strict=True))
+            row[source] = list(
+                zip(positions, [ITEMS[p] for p in positions], users.values[source][mine].tolist(), strict=True)
+            )
         out.append(row)
     return out
 
@@ -71,8 +86,14 @@ def saved(folder: Path, tables: Tables) -> Inputs:
     schema = pa.schema([("user_id", pa.int32()), ("item_id", pa.int64()), ("value", pa.float64())])
     for source, rows in tables.items():
         columns = list(zip(*rows, strict=True))
-        pq.write_table(pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema), folder / source)
-    where = {name: Input(path=str(folder / source)) for name, source in (("exposures", "random"), ("truth", "truth"), ("feedback", "logged"))}
+        pq.write_table(
+            pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema),
+            folder / source,
+        )
+    where = {
+        name: Input(path=str(folder / source))
+        for name, source in (("exposures", "random"), ("truth", "truth"), ("feedback", "logged"))
+    }
     return Inputs(catalogue=Input(path="catalogue"), **where)
 
 
@@ -96,23 +117,40 @@ def test_lists_are_those_of_a_loop_over_the_rules(
     expected = [expected_lists(tables, user, unseen) for user in USERS]
     assert found_lists(labels, 0, 3) == expected
     assert found_lists(labels, 1, 2) == expected[1:2]
-    broken = [(source, rule) for source, rows in tables.items() for row in rows if (rule := rule_of(tables, source, row, unseen))]
+    broken = [
+        (source, rule)
+        for source, rows in tables.items()
+        for row in rows
+        if (rule := rule_of(tables, source, row, unseen))
+    ]
     broken = [found for found in broken if found[1] != "outside_frame"]
     if not broken:
         assert found_lists(read(inputs, frame), 0, 3) == expected
         return
     source, rule = min(broken)
     table = {"random": "exposures", "truth": "truth", "logged": "feedback"}[source]
-    with pytest.raises(DataError, match=rf"^{table}: {broken.count((source, rule))} rows? breaks? the rule {rule} \(first: user_id=\w+, item_id="):
+    with pytest.raises(
+        DataError,
+        match=rf"^{table}: {broken.count((source, rule))} rows? breaks? the rule {rule} \(first: user_id=\w+, item_id=",
+    ):
         read(inputs, frame)
 
 
 def test_the_error_shows_the_first_pair(tmp_path: Path) -> None:
-    tables: Tables = {"random": [(7, 10, 1.0)], "truth": [(9, 99, 2.0), (5, 99, math.nan), (7, 99, None), (3, 99, 4.5)], "logged": [(3, 10, 1.0)]}
-    with pytest.raises(DataError, match=r"truth: 1 row breaks the rule nan_value \(first: user_id=5, item_id=99, value=NaN\)"):
+    tables: Tables = {
+        "random": [(7, 10, 1.0)],
+        "truth": [(9, 99, 2.0), (5, 99, math.nan), (7, 99, None), (3, 99, 4.5)],
+        "logged": [(3, 10, 1.0)],
+    }
+    with pytest.raises(
+        DataError, match=r"truth: 1 row breaks the rule nan_value \(first: user_id=5, item_id=99, value=NaN\)"
+    ):
         read(saved(tmp_path, tables))
     tables["truth"] = [row for row in tables["truth"] if row[2] == row[2] and row[2] is not None]
-    with pytest.raises(DataError, match=r"truth: 2 rows break the rule outside_catalogue \(first: user_id=3, item_id=99, value=4\.5\).*quarantine"):
+    with pytest.raises(
+        DataError,
+        match=r"truth: 2 rows break the rule outside_catalogue \(first: user_id=3, item_id=99, value=4\.5\).*quarantine",
+    ):
         read(saved(tmp_path, tables))
 
 
@@ -120,7 +158,9 @@ def test_digest_tells_labels_apart_and_not_the_order_of_rows(tmp_path: Path) -> 
     rows: list[Row] = [(7, 10, 1.0), (7, 30, 2.0), (3, 10, 1.0)]
     base: Tables = {"random": rows, "truth": [(5, 10, 1.0)], "logged": [(3, 40, 1.0), (5, 40, 1.0)]}
     same: Tables = base | {"random": rows[::-1], "logged": [*base["logged"][::-1], (3, 30, 9.0)]}
-    assert read(saved(tmp_path, base)).digest() == read(saved(tmp_path, same)).digest()  # of the logged pairs only `unseen` takes anything
+    assert (
+        read(saved(tmp_path, base)).digest() == read(saved(tmp_path, same)).digest()
+    )  # of the logged pairs only `unseen` takes anything
     others: list[Tables] = [
         base | {"random": [(7, 10, 1.5), *rows[1:]]},
         base | {"random": [(5, 10, 1.0), *rows[1:]]},

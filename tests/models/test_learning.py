@@ -19,7 +19,11 @@ from models.spec.ensemble import Ensemble
 from models.spec.gradient import Gradient
 from models.spec.train import MODEL
 
-USERS, ITEMS, VALUES = np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 2, 1, 3, 0, 1]), np.array([5.0, 1, 5, 1, 1, 5, 1, 5, 5, 1])  # a like, a dislike
+USERS, ITEMS, VALUES = (
+    np.arange(10) // 2,
+    np.array([0, 3, 1, 2, 0, 2, 1, 3, 0, 1]),
+    np.array([5.0, 1, 5, 1, 1, 5, 1, 5, 5, 1]),
+)  # a like, a dislike
 FAST = {"epochs": 300, "batch_size": 10, "learning_rate": 0.05, "weight_decay": 0.0, "validation_share": 0.0, "dims": 8}
 OWN: dict[str, dict[str, Any]] = {
     "mlp": {"dims": 32, "learning_rate": 0.01},
@@ -32,7 +36,17 @@ OWN: dict[str, dict[str, Any]] = {
 GRADIENT = [
     name
     for name in REGISTRY
-    if name not in ("random", "global_average", "popularity", "positive_popularity", "average_rating", "user_knn", "item_knn", "wmf")
+    if name
+    not in (
+        "random",
+        "global_average",
+        "popularity",
+        "positive_popularity",
+        "average_rating",
+        "user_knn",
+        "item_knn",
+        "wmf",
+    )
 ]
 
 
@@ -66,7 +80,9 @@ def test_learns_ten_interactions_by_heart(name: str, save: Callable[..., Input])
 
 @pytest.mark.parametrize("name", ["mf", "mf_ips", "bpr_mf", "mf_ratings"])
 def test_nothing_to_tell_apart_is_an_error(name: str) -> None:
-    with pytest.raises(DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be told apart"):
+    with pytest.raises(
+        DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be told apart"
+    ):
         learn(MODEL.validate_python({"model": name}), ground(values=np.ones(10)))
 
 
@@ -76,7 +92,9 @@ def test_an_ensemble_is_its_two_models() -> None:
     base = learn(MODEL.validate_python({"model": "bpr_mf", **FAST}), ground()).scorer.score_block(np.arange(5))
     low_items = np.argsort(np.bincount(ITEMS[VALUES > 3], minlength=4), kind="stable")[:2]
     low = np.isin(ITEMS, low_items)
-    second = learn(MODEL.validate_python({"model": "bpr_mf", **FAST}), ground(USERS[low], ITEMS[low], VALUES[low])).scorer.score_block(np.arange(5))
+    second = learn(
+        MODEL.validate_python({"model": "bpr_mf", **FAST}), ground(USERS[low], ITEMS[low], VALUES[low])
+    ).scorer.score_block(np.arange(5))
 
     def softmax(scores: np.ndarray) -> np.ndarray:
         shown = np.exp(scores - scores.max(axis=1, keepdims=True))

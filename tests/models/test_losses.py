@@ -15,7 +15,14 @@ from models.losses import WeightedLoss, correlation, make_loss
 from models.spec.losses import Bce, Bpr, DoublyRobust, Hinge, Loss, Mse, PopularityDeconfounding, PopularityPropensity
 
 IPS = PopularityPropensity(power=1, floor=0.1)
-LOGGED = Logged(np.array([0, 1, 2, 2, 3]), np.array([0, 0, 0, 1, 2]), np.array([True, True, True, True, False]), np.array([5.0, 4, 4, 5, 1]), 4, 3)
+LOGGED = Logged(
+    np.array([0, 1, 2, 2, 3]),
+    np.array([0, 0, 0, 1, 2]),
+    np.array([True, True, True, True, False]),
+    np.array([5.0, 4, 4, 5, 1]),
+    4,
+    3,
+)
 BATCH = Batch(
     torch.tensor([0, 1, 2]),
     torch.tensor([[0, 1, 2], [0, 2, 1], [1, 2, 2]]),
@@ -38,7 +45,9 @@ def by_hand(loss: Loss) -> list[list[float]]:
     weight = [scale * w for w in raw] if getattr(loss, "propensity", None) else [1.0] * 3
     positives = [3, 1, 0]
     rows = []
-    for items, x, labels, kept in zip(BATCH.items.tolist(), NUMBERS.tolist(), BATCH.labels.tolist(), BATCH.weights.tolist(), strict=True):
+    for items, x, labels, kept in zip(
+        BATCH.items.tolist(), NUMBERS.tolist(), BATCH.labels.tolist(), BATCH.weights.tolist(), strict=True
+    ):
         row = []
         for j in range(3):
             w = kept[j] * (weight[items[0]] if j == 0 or loss.kind in ("bpr", "hinge", "pd") else 1.0)
@@ -51,7 +60,10 @@ def by_hand(loss: Loss) -> list[list[float]]:
             elif j and loss.kind == "hinge":
                 row.append(w * max(0.0, 1 - (x[0] - x[j])))
             elif j:
-                shown = [(v + 1 if v > 0 else math.exp(v)) * (positives[i] / 3) ** loss.gamma for v, i in zip(x, items, strict=True)]
+                shown = [
+                    (v + 1 if v > 0 else math.exp(v)) * (positives[i] / 3) ** loss.gamma
+                    for v, i in zip(x, items, strict=True)
+                ]
                 row.append(w * math.log1p(math.exp(-(shown[0] - shown[j]))))
         rows.append(row)
     return rows
@@ -62,7 +74,9 @@ ALL = [Bce(), Mse(), Mse(link="sigmoid"), Bpr(), Hinge(), PopularityDeconfoundin
 
 @pytest.mark.parametrize("loss", [*ALL, *(loss.model_copy(update={"propensity": IPS}) for loss in ALL)], ids=str)
 def test_matches_the_formula(loss: Loss) -> None:
-    np.testing.assert_allclose(make_loss(loss, LOGGED, torch.Generator())(NUMBERS, BATCH).numpy(), by_hand(loss), rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(
+        make_loss(loss, LOGGED, torch.Generator())(NUMBERS, BATCH).numpy(), by_hand(loss), rtol=1e-5, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("loss", ALL, ids=str)
@@ -139,7 +153,9 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
     loss = DoublyRobustLoss(DoublyRobust(dims=2, propensity=IPS), LOGGED, torch.Generator().manual_seed(3)).double()
     with torch.no_grad():
         for parameter in loss.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+            parameter.copy_(
+                torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+            )
     batch = BATCH._replace(labels=BATCH.labels.double(), weights=BATCH.weights.double())
     labels = loss.imputation(batch.users, batch.items).sigmoid().detach()
     weights = loss.item_weights[batch.items[:, 0]].double()
@@ -148,7 +164,9 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
         return torch.nn.functional.binary_cross_entropy_with_logits(x, y, reduction="none")
 
     def of_model(x: Tensor) -> Tensor:
-        return error(x, labels)[:, 1:].mean(1) + weights * (error(x[:, 0], batch.labels[:, 0]) - error(x[:, 0], labels[:, 0]))
+        return error(x, labels)[:, 1:].mean(1) + weights * (
+            error(x[:, 0], batch.labels[:, 0]) - error(x[:, 0], labels[:, 0])
+        )
 
     numbers = NUMBERS.clamp(-5, 5).double().requires_grad_()
     (found,) = torch.autograd.grad(loss(numbers, batch).mean(), numbers, retain_graph=True)
@@ -156,7 +174,10 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
     torch.testing.assert_close(found, expected)
 
     learned = loss.imputation(batch.users, batch.items).sigmoid()
-    own = weights * (error(numbers.detach()[:, 0], learned[:, 0]) - error(numbers.detach()[:, 0], batch.labels[:, 0])) ** 2
+    own = (
+        weights
+        * (error(numbers.detach()[:, 0], learned[:, 0]) - error(numbers.detach()[:, 0], batch.labels[:, 0])) ** 2
+    )
     expected_own = torch.autograd.grad(own.mean(), list(loss.parameters()))
     found_own = torch.autograd.grad(loss(numbers, batch).mean(), list(loss.parameters()))
     for left, right in zip(found_own, expected_own, strict=True):

@@ -54,7 +54,9 @@ def test_what_does_not_fit_is_an_error(tmp_path: Path) -> None:
     at = before.names.index("random")
     fields = [field for field in before.field(at).type if field.name != "probabilities"]
     DeltaTable.create(tmp_path / "before", before.set(at, pa.field("random", pa.struct(fields))))
-    with pytest.raises(LakeError, match=r"before has the columns .*not .*random\.probabilities.*another version made it"):
+    with pytest.raises(
+        LakeError, match=r"before has the columns .*not .*random\.probabilities.*another version made it"
+    ):
         make_ranks_table(str(tmp_path / "before"), pa.int64())
     (tmp_path / "file").write_text("x")
     with pytest.raises(LakeError, match="file/ranks cannot be made or read"):

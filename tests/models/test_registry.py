@@ -46,5 +46,10 @@ def test_docs_have_a_row_for_each() -> None:
     text = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
     for name in REGISTRY:
         assert text.count(f"| `{name}` |") == 1, name
-    files = {cell.strip(" `") for line in text.splitlines() if line.startswith("| `") for cell in line.split("|")[4].split(",")}
+    files = {
+        cell.strip(" `")
+        for line in text.splitlines()
+        if line.startswith("| `")
+        for cell in line.split("|")[4].split(",")
+    }
     assert all((Path(__file__).parents[2] / file).is_file() for file in files), files

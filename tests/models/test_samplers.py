@@ -11,7 +11,16 @@ from models.batch import Batch
 from models.logged import Logged
 from models.oversampling import mean_comparisons
 from models.samplers import held_out_sampler, make_sampler
-from models.spec.samplers import AllPairs, HardNegatives, Observed, Oversampled, PopularityNegatives, RarePositives, Sampler, UniformNegatives
+from models.spec.samplers import (
+    AllPairs,
+    HardNegatives,
+    Observed,
+    Oversampled,
+    PopularityNegatives,
+    RarePositives,
+    Sampler,
+    UniformNegatives,
+)
 
 N_USERS, N_ITEMS = 4, 6
 PAIRS = st.dictionaries(st.tuples(st.integers(0, N_USERS - 1), st.integers(0, N_ITEMS - 1)), st.booleans(), min_size=1)
@@ -21,7 +30,14 @@ def logged_of(pairs: dict[tuple[int, int], bool], values: dict[tuple[int, int], 
     rows = sorted(pairs)
     value = [(values or pairs)[row] for row in rows]
     positive = np.array([pairs[row] for row in rows], bool)
-    return Logged(np.array([u for u, _ in rows]), np.array([i for _, i in rows]), positive, np.array(value, np.float64), N_USERS, N_ITEMS)
+    return Logged(
+        np.array([u for u, _ in rows]),
+        np.array([i for _, i in rows]),
+        positive,
+        np.array(value, np.float64),
+        N_USERS,
+        N_ITEMS,
+    )
 
 
 def no_score(users: Tensor, items: Tensor) -> Tensor:
@@ -38,7 +54,10 @@ def drawn(sampler: Sampler, logged: Logged, known: Logged | None = None, seed: i
 def test_observed_is_the_log(pairs: dict[tuple[int, int], bool]) -> None:
     batch = drawn(Observed(), logged_of(pairs))
     assert batch.items.shape == (len(pairs), 1)
-    assert {(u, i): bool(y) for u, i, y in zip(batch.users.tolist(), batch.items[:, 0].tolist(), batch.labels[:, 0].tolist(), strict=True)} == pairs
+    assert {
+        (u, i): bool(y)
+        for u, i, y in zip(batch.users.tolist(), batch.items[:, 0].tolist(), batch.labels[:, 0].tolist(), strict=True)
+    } == pairs
     assert batch.logged.all()
     assert (batch.weights == 1).all()
 
@@ -53,7 +72,9 @@ def test_values_are_scaled_to_the_unit_interval() -> None:
 
 @given(PAIRS, st.integers(1, 4), st.integers(0, 99), st.sampled_from([UniformNegatives, PopularityNegatives]))
 @settings(deadline=None)
-def test_negatives_are_no_positives(pairs: dict[tuple[int, int], bool], per_positive: int, seed: int, kind: type) -> None:
+def test_negatives_are_no_positives(
+    pairs: dict[tuple[int, int], bool], per_positive: int, seed: int, kind: type
+) -> None:
     if not any(pairs.values()):
         pairs = {**pairs, (0, 0): True}
     batch = drawn(kind(per_positive=per_positive), logged_of(pairs), seed=seed)
@@ -75,7 +96,11 @@ def test_negatives_are_no_positives(pairs: dict[tuple[int, int], bool], per_posi
 
 
 def test_negatives_are_even() -> None:
-    batch = drawn(UniformNegatives(per_positive=20_000), logged_of({(0, 1): True, (0, 2): False, (0, 4): True, (2, 0): True}), seed=1)
+    batch = drawn(
+        UniformNegatives(per_positive=20_000),
+        logged_of({(0, 1): True, (0, 2): False, (0, 4): True, (2, 0): True}),
+        seed=1,
+    )
     counts = torch.bincount(batch.items[batch.users == 0, 1:].flatten(), minlength=N_ITEMS)
     assert counts[[1, 4]].tolist() == [0, 0]
     assert (counts[[0, 2, 3, 5]] - 10_000).abs().max() < 5 * 87  # binomial sd sqrt(40000 / 4 * 3 / 4)
@@ -106,7 +131,9 @@ def test_all_of_u_hardest_is_uniform_and_fewer_are_those_with_the_highest_scores
     assert all(map(torch.equal, drawn(HardNegatives(hardest=5, drawn=5), logged, seed=4, score=score), uniform))
     hard = drawn(HardNegatives(hardest=2, drawn=5), logged, seed=4, score=score)
     assert torch.equal(hard.items[:, 0], uniform.items[:, 0])
-    for user, found, candidates in zip(hard.users.tolist(), hard.items[:, 1:].tolist(), uniform.items[:, 1:].tolist(), strict=True):
+    for user, found, candidates in zip(
+        hard.users.tolist(), hard.items[:, 1:].tolist(), uniform.items[:, 1:].tolist(), strict=True
+    ):
         best = sorted((scores[user, item].item() for item in candidates), reverse=True)[:2]
         assert sorted((scores[user, item].item() for item in found), reverse=True) == best
 
@@ -123,18 +150,33 @@ def test_oversampling_follows_equations_19_to_22() -> None:
 
 
 def test_uniform_oversampling_exposes_every_item_alike() -> None:
-    logged = logged_of({(0, 0): True, (1, 0): True, (2, 0): True, (3, 0): True, (1, 1): True, (2, 2): True, (3, 2): True, (0, 5): False})
+    logged = logged_of(
+        {
+            (0, 0): True,
+            (1, 0): True,
+            (2, 0): True,
+            (3, 0): True,
+            (1, 1): True,
+            (2, 2): True,
+            (3, 2): True,
+            (0, 5): False,
+        }
+    )
     batch = drawn(Oversampled(strategy="uniform", base=5), logged)
     assert torch.bincount(batch.items[:, 0], minlength=N_ITEMS).tolist() == [20, 20, 20, 0, 0, 0]
     assert batch.items.shape == (60, 2)
     dynamic = np.mean([len(drawn(Oversampled(base=5, high_share=0.4), logged, seed=s).users) for s in range(200)])
-    wanted = mean_comparisons(logged.positives().item_counts(), Oversampled(base=5, high_share=0.4))[logged.positives().items].sum()
+    wanted = mean_comparisons(logged.positives().item_counts(), Oversampled(base=5, high_share=0.4))[
+        logged.positives().items
+    ].sum()
     assert dynamic == pytest.approx(wanted, abs=0.3)
 
 
 def test_rare_positives_come_more_often_and_a_tiny_spread_leaves_the_rarest() -> None:
     logged = logged_of({(0, 0): True, (1, 0): True, (2, 0): True, (3, 0): True, (1, 1): True})
-    rows = torch.cat([drawn(RarePositives(spread=0.5, per_positive=1), logged, seed=s).items[:, 0] for s in range(2000)])
+    rows = torch.cat(
+        [drawn(RarePositives(spread=0.5, per_positive=1), logged, seed=s).items[:, 0] for s in range(2000)]
+    )
     weights = np.exp(-((np.array([1.0, 0.25]) / 0.5) ** 2) / 2) * [4, 1]
     assert (rows == 1).float().mean().item() == pytest.approx(weights[1] / weights.sum(), abs=0.02)
     assert drawn(RarePositives(spread=1e-3, per_positive=1), logged).items[:, 0].tolist() == [1] * 5

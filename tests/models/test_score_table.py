@@ -53,7 +53,13 @@ def test_round_trip_is_little_endian_byte_for_byte(tmp_path: Path, ids: pa.Array
     for user, value in enumerate(table.column("scores").to_pylist()):
         assert value == struct.pack("<5f", *(user * 1000.0 + item + 0.1 for item in range(5)))
     manifest = json.loads((tmp_path / "m" / "_plumbline.json").read_text())
-    assert (manifest["model"], manifest["n_users"], manifest["n_items"], manifest["dtype"], manifest["fingerprint"]) == (
+    assert (
+        manifest["model"],
+        manifest["n_users"],
+        manifest["n_items"],
+        manifest["dtype"],
+        manifest["fingerprint"],
+    ) == (
         "m",
         11,
         5,
@@ -85,7 +91,10 @@ def test_row_groups_stay_under_the_cap(tmp_path: Path) -> None:
     assert sum(group.num_rows for group in groups) == 900
     assert all(group.total_byte_size <= 2 << 20 for group in groups)
     assert groups[0].total_byte_size > 1.9 * (1 << 20)  # and fill it
-    assert all(group.column(1).compression == "UNCOMPRESSED" and "RLE_DICTIONARY" not in group.column(1).encodings for group in groups)
+    assert all(
+        group.column(1).compression == "UNCOMPRESSED" and "RLE_DICTIONARY" not in group.column(1).encodings
+        for group in groups
+    )
     assert not any(group.column(1).is_stats_set for group in groups)
     assert all(path.stat().st_size <= 8 << 20 for path in (tmp_path / "m").glob("shard-*"))
 
@@ -161,10 +170,14 @@ write_scores(Path(sys.argv[1]), Content("m", pa.array(range(10)), 4, "inputs", "
 
 
 @pytest.mark.parametrize(("target", "readable", "missing"), [("shard-00000.parquet", 0, 3), ("_plumbline.json", 10, 0)])
-def test_killed_before_the_rename_leaves_nothing_half_written(tmp_path: Path, target: str, readable: int, missing: int) -> None:
+def test_killed_before_the_rename_leaves_nothing_half_written(
+    tmp_path: Path, target: str, readable: int, missing: int
+) -> None:
     folder = tmp_path / "m"
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder), target], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False
+        [sys.executable, "-c", KILLED, str(folder), target],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
     )
     assert killed.returncode == -signal.SIGKILL
     assert any(path.name.endswith(".tmp") for path in folder.iterdir())  # it was written, and not renamed

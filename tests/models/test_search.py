@@ -10,7 +10,9 @@ from models.spec.train import Train
 
 
 def panel(search: dict[str, object], seed: int = 0) -> dict[str, object]:
-    return {model.name: model for model in Train.model_validate({"scores": "s", "seed": seed, "search": [search]}).panel}
+    return {
+        model.name: model for model in Train.model_validate({"scores": "s", "seed": seed, "search": [search]}).panel
+    }
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
@@ -36,7 +38,10 @@ def test_more_trials_keep_those_there_were_and_another_seed_draws_others() -> No
     [
         ({"model": "nope"}, "model 'nope' is not in the registry"),
         ({"model": "mf", "grid": {"dims": []}}, "dims has no values"),
-        ({"model": "mf", "grid": {"dims": [4, 0]}}, r"search: mf-001 \(dims\): Input should be greater than or equal to 1"),
+        (
+            {"model": "mf", "grid": {"dims": [4, 0]}},
+            r"search: mf-001 \(dims\): Input should be greater than or equal to 1",
+        ),
         ({"model": "mf", "grid": {"loss.gamma": [1]}}, r"search: mf-000 .*Extra inputs"),
         ({"model": "mf", "trials": 0}, "greater than or equal to 1"),
     ],
@@ -47,7 +52,9 @@ def test_errors_name_trial_and_key(search: dict[str, object], message: str) -> N
 
 
 def test_what_is_left_out_is_not_in_the_panel() -> None:
-    spec = Train.model_validate({"scores": "s", "search": [{"model": "mf", "grid": {"dims": [4, 8]}}], "without": ["mf-000"]})
+    spec = Train.model_validate(
+        {"scores": "s", "search": [{"model": "mf", "grid": {"dims": [4, 8]}}], "without": ["mf-000"]}
+    )
     assert [model.name for model in spec.panel] == ["mf-001"]
     assert set(spec.trials) == {"mf-000", "mf-001"}
     assert Train.model_validate(spec.model_dump()) == spec

@@ -20,7 +20,9 @@ MF_IPS = {
 
 
 def test_tags_choose_the_types() -> None:
-    spec = Train.model_validate({"scores": "scores", "models": [{"kind": "random", "name": "r"}, {"kind": "popularity", "name": "p"}, MF_IPS]})
+    spec = Train.model_validate(
+        {"scores": "scores", "models": [{"kind": "random", "name": "r"}, {"kind": "popularity", "name": "p"}, MF_IPS]}
+    )
     assert [type(model).__name__ for model in spec.models] == ["Random", "Popularity", "MF"]
     mf = spec.models[2]
     assert isinstance(mf, MF)
@@ -51,7 +53,10 @@ def test_dumps_what_it_reads() -> None:
         ({"loss": {"kind": "dr"}}, "go with sampler all_pairs"),
         ({"sampler": {"kind": "all_pairs"}}, "go with sampler all_pairs"),
         ({"sampler": {"kind": "observed", "label": "value"}}, "needs loss mse"),
-        ({"sampler": {"kind": "hard_negatives", "hardest": 3, "drawn": 2}}, r"hardest \(3\) must not exceed drawn \(2\)"),
+        (
+            {"sampler": {"kind": "hard_negatives", "hardest": 3, "drawn": 2}},
+            r"hardest \(3\) must not exceed drawn \(2\)",
+        ),
     ],
 )
 def test_a_wrong_model_is_an_error_that_names_the_key(change: dict[str, object], key: str) -> None:
@@ -75,7 +80,11 @@ def test_a_wrong_section_is_an_error_that_names_the_key(change: dict[str, object
 
 
 def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
-    models = [MF_IPS, {"kind": "random", "name": "r", "output": "ranks"}, {"kind": "popularity", "name": "p", "output": "scores"}]
+    models = [
+        MF_IPS,
+        {"kind": "random", "name": "r", "output": "ranks"},
+        {"kind": "popularity", "name": "p", "output": "scores"},
+    ]
     assert Train.model_validate({"scores": "s", "models": models}).fused_models() == ("r",)
     assert Train.model_validate({"scores": "s", "models": models, "output": "ranks"}).fused_models() == ("mf_ips", "r")
     assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # nothing goes there
@@ -84,4 +93,11 @@ def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
 
 
 def test_needs_no_torch() -> None:
-    subprocess.run([sys.executable, "-c", "import sys, models.spec.train; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)"], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, models.spec.train; sys.exit('torch' in sys.modules or 'pyspark' in sys.modules)",
+        ],
+        check=True,
+    )

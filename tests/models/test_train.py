@@ -60,10 +60,16 @@ def scores_of(folder: Path) -> tuple[list[object], np.ndarray]:
 
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_writes_every_model_for_all_users(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> None:
+def test_writes_every_model_for_all_users(
+    tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]
+) -> None:
     feedback, catalogue = platform
     users = save("exposures", {"user_id": [3, 1000]})
     noted: list[Trial] = []
@@ -84,17 +90,23 @@ def test_writes_every_model_for_all_users(tmp_path: Path, platform: tuple[Input,
     assert 0 < popular.sum() < 31 * 300
 
 
-def test_a_second_run_changes_nothing_and_another_folder_gets_the_same_bytes(tmp_path: Path, platform: tuple[Input, Input]) -> None:
+def test_a_second_run_changes_nothing_and_another_folder_gets_the_same_bytes(
+    tmp_path: Path, platform: tuple[Input, Input]
+) -> None:
     feedback, catalogue = platform
     train_all(spec_of(tmp_path / "s"), feedback, catalogue, None, LIKED, quiet())
     before = everything(tmp_path / "s")
     train_all(spec_of(tmp_path / "s"), feedback, catalogue, None, LIKED, quiet())
     assert everything(tmp_path / "s") == before
     train_all(spec_of(tmp_path / "t"), feedback, catalogue, None, LIKED, quiet())
-    assert {name: content for name, (_, content) in everything(tmp_path / "t").items()} == {name: content for name, (_, content) in before.items()}
+    assert {name: content for name, (_, content) in everything(tmp_path / "t").items()} == {
+        name: content for name, (_, content) in before.items()
+    }
 
 
-def test_a_deleted_shard_is_made_again_and_no_other(tmp_path: Path, platform: tuple[Input, Input], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_shard_is_made_again_and_no_other(
+    tmp_path: Path, platform: tuple[Input, Input], monkeypatch: pytest.MonkeyPatch
+) -> None:
     feedback, catalogue = platform
     monkeypatch.setattr(module, "layout_of", lambda *parts: module.Layout(8, 8))
     train_all(spec_of(tmp_path), feedback, catalogue, None, LIKED, quiet())
@@ -102,11 +114,18 @@ def test_a_deleted_shard_is_made_again_and_no_other(tmp_path: Path, platform: tu
     (tmp_path / "mf" / "shard-00002.parquet").unlink()
     train_all(spec_of(tmp_path), feedback, catalogue, None, LIKED, quiet())
     after = everything(tmp_path)
-    assert {name for name in before if before[name][0] != after[name][0]} == {"mf/shard-00002.parquet", "mf/_plumbline.json"}
-    assert {name: content for name, (_, content) in after.items()} == {name: content for name, (_, content) in before.items()}
+    assert {name for name in before if before[name][0] != after[name][0]} == {
+        "mf/shard-00002.parquet",
+        "mf/_plumbline.json",
+    }
+    assert {name: content for name, (_, content) in after.items()} == {
+        name: content for name, (_, content) in before.items()
+    }
 
 
-def test_what_changes_the_scores_is_made_again(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> None:
+def test_what_changes_the_scores_is_made_again(
+    tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]
+) -> None:
     feedback, catalogue = platform
     mf = (MODELS[2],)
 
@@ -135,7 +154,9 @@ def test_no_positive_is_an_error_that_names_the_rule(tmp_path: Path, platform: t
 @pytest.fixture
 def run(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> Run:
     """Exposures of three users, of whom one has no feedback."""
-    exposures = save("exposures", {"user_id": [3, 1000, 1007, 1007], "item_id": [500, 490, 499, 481], "value": [1.0, 5.0, 4.0, 2.0]})
+    exposures = save(
+        "exposures", {"user_id": [3, 1000, 1007, 1007], "item_id": [500, 490, 499, 481], "value": [1.0, 5.0, 4.0, 2.0]}
+    )
     inputs = Inputs(catalogue=platform[1], exposures=exposures, feedback=platform[0])
     return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "all_items", 5, "error")
 
@@ -171,7 +192,9 @@ def test_ranks_are_those_of_the_score_table(tmp_path: Path, run: Run) -> None:
     assert any(row["random"]["tied"] and max(row["random"]["tied"]) for row in found if row["model"] == "popularity")
 
 
-def test_ranks_from_the_same_inputs_are_not_made_again(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_from_the_same_inputs_are_not_made_again(
+    tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = Train(output="ranks", seed=1, models=(MODELS[1], MODELS[2]))
     trained: list[str] = []
     monkeypatch.setattr(module, "learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1])
@@ -196,12 +219,17 @@ def test_ranks_from_the_same_inputs_are_not_made_again(tmp_path: Path, run: Run,
     assert len(ranks_of(run)) == 2 * len(before)
 
 
-def test_what_stops_ranking_is_told_before_training(tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stops_ranking_is_told_before_training(
+    tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = Train(output="ranks", models=(MODELS[2],))
     monkeypatch.setattr(module, "learn", lambda *rest: pytest.fail("trained"))
     bad = save("bad", {"user_id": [3, 3], "item_id": [500, 7], "value": [1.0, 1.0]})
     broken = run._replace(inputs=run.inputs.model_copy(update={"exposures": bad}))
-    with pytest.raises(DataError, match=r"exposures: 1 row breaks the rule outside_catalogue \(first: user_id=3, item_id=7, value=1.0\)"):
+    with pytest.raises(
+        DataError,
+        match=r"exposures: 1 row breaks the rule outside_catalogue \(first: user_id=3, item_id=7, value=1.0\)",
+    ):
         train_run(spec, broken)
     assert not Path(run.table).exists()
     with pytest.raises(ConfigError, match="mf has output: ranks, which needs a run"):
@@ -219,7 +247,9 @@ def test_cuda_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
-def test_progress_shows_on_a_terminal_only(tmp_path: Path, platform: tuple[Input, Input], terminal: bool, shown: bool) -> None:
+def test_progress_shows_on_a_terminal_only(
+    tmp_path: Path, platform: tuple[Input, Input], terminal: bool, shown: bool
+) -> None:
     out = io.StringIO()
     with training_progress(Console(file=out, force_terminal=terminal, width=150)) as progress:
         train_all(spec_of(tmp_path, (MODELS[2],)), *platform, None, LIKED, progress)
@@ -227,7 +257,9 @@ def test_progress_shows_on_a_terminal_only(tmp_path: Path, platform: tuple[Input
     assert bool(out.getvalue()) == shown
 
 
-def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(tmp_path: Path, platform: tuple[Input, Input]) -> None:
+def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(
+    tmp_path: Path, platform: tuple[Input, Input]
+) -> None:
     feedback, catalogue = platform
     search = {"model": "mf", "fixed": {"epochs": 2, "batch_size": 16}, "grid": {"learning_rate": [1e30, 0.01]}}
     spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": [search], "checkpoint_minutes": 0.0})
@@ -237,12 +269,24 @@ def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(tmp_pat
     assert (tmp_path / "s" / "mf-001" / "_plumbline.json").exists()
     assert not list((tmp_path / "s" / "_checkpoints").glob("*"))  # of the one that failed neither
     with pytest.raises(TrainingError, match="model wild: the loss is"):
-        train_all(spec_of(tmp_path / "t", (MF(name="wild", learning_rate=1e30, epochs=2, batch_size=16),)), feedback, catalogue, None, LIKED, quiet())
+        train_all(
+            spec_of(tmp_path / "t", (MF(name="wild", learning_rate=1e30, epochs=2, batch_size=16),)),
+            feedback,
+            catalogue,
+            None,
+            LIKED,
+            quiet(),
+        )
 
 
-def test_a_random_set_with_ids_that_training_does_not_know(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]) -> None:
+def test_a_random_set_with_ids_that_training_does_not_know(
+    tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input]
+) -> None:
     random = save("random", {"user_id": [1000, 5], "item_id": [500, 499], "value": [1.0, 5.0]})
     entry = {"model": "mf_autodebias", "loss": {"random": {"path": random.path}}, "epochs": 1}
     spec = Train.model_validate({"scores": str(tmp_path / "s"), "models": [entry]})
-    with pytest.raises(DataError, match=r"random: 1 of 2 rows have a user_id that training does not know \(first: user_id=5, item_id=499\)"):
+    with pytest.raises(
+        DataError,
+        match=r"random: 1 of 2 rows have a user_id that training does not know \(first: user_id=5, item_id=499\)",
+    ):
         train_all(spec, *platform, None, LIKED, quiet())

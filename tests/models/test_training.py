@@ -24,10 +24,17 @@ from models.validation import HeldOutMetric
 
 def task_of(spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int = 0) -> Task:
     model = MatrixFactorisation(logged.n_users, logged.n_items, spec.dims, 0.0, generator_of(seed, "init"))
-    return Task(model, make_loss(spec.loss, logged, generator_of(seed, "loss")), make_sampler(spec.sampler, logged, logged), held_out)
+    return Task(
+        model,
+        make_loss(spec.loss, logged, generator_of(seed, "loss")),
+        make_sampler(spec.sampler, logged, logged),
+        held_out,
+    )
 
 
-def trained(spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int = 0) -> tuple[MatrixFactorisation, Fit]:
+def trained(
+    spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int = 0
+) -> tuple[MatrixFactorisation, Fit]:
     task = task_of(spec, logged, held_out, seed)
     result = fit(task, spec, seed, lambda step: None)
     assert isinstance(task.backbone, MatrixFactorisation)
@@ -37,7 +44,9 @@ def trained(spec: MF, logged: Logged, held_out: Sampler | None = None, seed: int
 def some_log(n: int, n_users: int = 40, n_items: int = 30) -> Logged:
     key = np.sort(np.random.default_rng(2).permutation(n_users * n_items)[:n])
     users, items = np.divmod(key, n_items)
-    return Logged(users, items, (users % 3 == items % 3), np.ones(n), n_users + 1, n_items)  # the last user has no feedback
+    return Logged(
+        users, items, (users % 3 == items % 3), np.ones(n), n_users + 1, n_items
+    )  # the last user has no feedback
 
 
 def bits(model: torch.nn.Module) -> list[bytes]:
@@ -45,7 +54,14 @@ def bits(model: torch.nn.Module) -> list[bytes]:
 
 
 def test_overfits_ten_interactions() -> None:
-    logged = Logged(np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 1, 2, 3, 1, 3]), np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 0], bool), np.ones(10), 5, 4)
+    logged = Logged(
+        np.arange(10) // 2,
+        np.array([0, 3, 1, 2, 0, 1, 2, 3, 1, 3]),
+        np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 0], bool),
+        np.ones(10),
+        5,
+        4,
+    )
     spec = MF(name="tiny", dims=8, epochs=200, batch_size=4, learning_rate=0.05, weight_decay=0, sampler=Observed())
     model, result = trained(spec, logged)
     logits = model(torch.from_numpy(logged.users), torch.from_numpy(logged.items)[:, None]).detach().numpy()[:, 0]
@@ -63,7 +79,10 @@ def test_propensities_of_one_are_plain_bce_bit_for_bit(sampler: Observed | Unifo
         for loss in (Bce(), Bce(propensity=PopularityPropensity(power=0)))
     )
     assert bits(plain) == bits(ips)
-    weighted, _ = trained(MF(name="m", dims=4, epochs=5, batch_size=64, loss=Bce(propensity=PopularityPropensity()), sampler=sampler), logged)
+    weighted, _ = trained(
+        MF(name="m", dims=4, epochs=5, batch_size=64, loss=Bce(propensity=PopularityPropensity()), sampler=sampler),
+        logged,
+    )
     assert bits(plain) != bits(weighted)
 
 
@@ -77,22 +96,37 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
 
 
 def test_a_user_without_feedback_has_the_zero_vector() -> None:
-    model, _ = trained(MF(name="m", dims=4, epochs=3, batch_size=50, weight_decay=1e-4, sampler=Observed()), some_log(500))
+    model, _ = trained(
+        MF(name="m", dims=4, epochs=3, batch_size=50, weight_decay=1e-4, sampler=Observed()), some_log(500)
+    )
     assert model.biases is not None
     assert not model.user.weight[-1].any()
     assert not model.biases.user.weight[-1].any()
     np.testing.assert_allclose(
-        model.scorer().score_block(np.array([len(model.user.weight) - 1]))[0], model.biases.item.weight[:, 0].detach(), rtol=1e-6
+        model.scorer().score_block(np.array([len(model.user.weight) - 1]))[0],
+        model.biases.item.weight[:, 0].detach(),
+        rtol=1e-6,
     )
     assert model.user.weight[:-1].any(dim=1).all()
 
 
 def test_stops_early_and_keeps_the_best_weights() -> None:
     rng = np.random.default_rng(0)
-    logged = some_log(600)._replace(positive=rng.random(600) < 0.5)  # noise: held-out loss can only grow once it is learned by heart
+    logged = some_log(600)._replace(
+        positive=rng.random(600) < 0.5
+    )  # noise: held-out loss can only grow once it is learned by heart
     held = rng.random(600) < 0.3
     held_out = make_sampler(Observed(), logged.where(held), logged)
-    spec = MF(name="noise", dims=8, epochs=100, batch_size=32, learning_rate=0.05, weight_decay=0, patience=2, sampler=Observed())
+    spec = MF(
+        name="noise",
+        dims=8,
+        epochs=100,
+        batch_size=32,
+        learning_rate=0.05,
+        weight_decay=0,
+        patience=2,
+        sampler=Observed(),
+    )
     model, result = trained(spec, logged.where(~held), held_out)
     assert result.epochs == result.best_epoch + 2 < 100
     assert result.held_out[result.best_epoch - 1] == min(result.held_out)
@@ -113,7 +147,10 @@ def test_split_is_keyed_by_ids_and_has_the_share() -> None:
 
 def test_a_loss_that_is_not_finite_names_model_epoch_and_step() -> None:
     spec = MF(name="wild", dims=4, epochs=50, batch_size=50, learning_rate=1e20, sampler=Observed())
-    with pytest.raises(TrainingError, match=r"model wild: the loss is (nan|inf) in epoch 1, step [2-9]\d*: .*(finite|products).*learning_rate"):
+    with pytest.raises(
+        TrainingError,
+        match=r"model wild: the loss is (nan|inf) in epoch 1, step [2-9]\d*: .*(finite|products).*learning_rate",
+    ):
         trained(spec, some_log(500))
 
 
@@ -161,7 +198,9 @@ def test_a_checkpoint_of_another_config_or_broken_is_an_error(tmp_path: Path) ->
     logged, spec = some_log(100), MF(name="m", dims=2, epochs=1)
     path = tmp_path / "m.pt"
     fit(task_of(spec, logged), spec, 0, lambda step: None, Checkpoint(path, "m", "these inputs", 0.0))
-    with pytest.raises(TrainingError, match=r"m\.pt: this checkpoint of model m is of another config, seed or data.*remove the file"):
+    with pytest.raises(
+        TrainingError, match=r"m\.pt: this checkpoint of model m is of another config, seed or data.*remove the file"
+    ):
         fit(task_of(spec, logged), spec, 0, lambda step: None, Checkpoint(path, "m", "other inputs", 0.0))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(TrainingError, match=r"m\.pt: not a checkpoint of training"):
@@ -170,7 +209,9 @@ def test_a_checkpoint_of_another_config_or_broken_is_an_error(tmp_path: Path) ->
 
 def test_stops_on_a_metric_of_held_out_positives() -> None:
     logged, held = some_log(700), np.random.default_rng(1).random(700) < 0.3
-    spec = MF(name="m", dims=8, epochs=40, batch_size=50, learning_rate=0.02, patience=2, stop_on="ndcg@5", sampler=Observed())
+    spec = MF(
+        name="m", dims=8, epochs=40, batch_size=50, learning_rate=0.02, patience=2, stop_on="ndcg@5", sampler=Observed()
+    )
     seen, kept_back = logged.where(~held), logged.where(held)
     metric = HeldOutMetric("m", spec.stop_on, seen, kept_back)
     task = task_of(spec, seen, make_sampler(Observed(), kept_back, logged))._replace(metric=metric)
@@ -193,7 +234,12 @@ def learned(spec: MLP, logged: Logged) -> Fit:
 def test_bfloat16_learns_the_same_to_its_precision() -> None:
     logged = some_log(500)
     exact, half = (
-        learned(MLP(name="m", dims=8, epochs=10, batch_size=50, learning_rate=0.02, sampler=Observed(), precision=precision), logged)
+        learned(
+            MLP(
+                name="m", dims=8, epochs=10, batch_size=50, learning_rate=0.02, sampler=Observed(), precision=precision
+            ),
+            logged,
+        )
         for precision in ("float32", "bfloat16")
     )
     assert half.losses != exact.losses

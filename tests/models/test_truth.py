@@ -30,7 +30,9 @@ def recall() -> dict[str, npt.NDArray[np.float64]]:
     users = np.repeat(np.arange(WORLD.users), [len(p.positions) for p in pairs])
     items = np.concatenate([p.positions for p in pairs])
     values = np.concatenate([p.values for p in pairs])
-    data = Interactions(pa.array(user_ids(np.arange(WORLD.users))), pa.array(item_ids(np.arange(WORLD.items))), users, items, values)
+    data = Interactions(
+        pa.array(user_ids(np.arange(WORLD.users))), pa.array(item_ids(np.arange(WORLD.items))), users, items, values
+    )
     seen = np.zeros((WORLD.users, WORLD.items), bool)
     seen[users, items] = True
     wanted = np.array([ratings(WORLD, user) > 3 for user in range(WORLD.users)]) & ~seen
@@ -40,7 +42,9 @@ def recall() -> dict[str, npt.NDArray[np.float64]]:
         scorer = learn(model, Ground(data, Positive(">", 3.0), 1, torch.device("cpu"), Progress(disable=True))).scorer
         scores = np.where(seen, -np.inf, scorer.score_block(np.arange(WORLD.users)))
         top = np.argsort(-scores, axis=1, kind="stable")[:, :K]
-        found[model.name] = (np.take_along_axis(wanted, top, axis=1).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1))[some]
+        found[model.name] = (np.take_along_axis(wanted, top, axis=1).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1))[
+            some
+        ]
     return found
 
 

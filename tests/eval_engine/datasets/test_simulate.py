@@ -19,7 +19,9 @@ def rows(table: DataFrame) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", [*PAIRS, "catalogue"])
-def test_same_rows_for_1_and_5_partitions_and_twice(spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_rows_for_1_and_5_partitions_and_twice(
+    spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, spark_range = [], spark.range
     for n in (1, 5, 5):
         monkeypatch.setattr(spark, "range", lambda end, n=n: spark_range(0, end, 1, n))
@@ -63,7 +65,12 @@ def test_truth_is_whole_for_the_users_it_is_kept_of(spark: SparkSession) -> None
 def test_catalogue_holds_every_item_in_the_order_of_positions(spark: SparkSession) -> None:
     table, items = simulate.catalogue(spark, WORLD), items_of(WORLD)
     found = table.orderBy("position").collect()
-    assert table.dtypes[:4] == [("item_id", "bigint"), ("position", "int"), ("category", "int"), ("duration_seconds", "double")]
+    assert table.dtypes[:4] == [
+        ("item_id", "bigint"),
+        ("position", "int"),
+        ("category", "int"),
+        ("duration_seconds", "double"),
+    ]
     assert table.columns[4:] == ["feature_0", "feature_1", "feature_2"]
     assert [row.position for row in found] == list(range(WORLD.items))
     assert [row.item_id for row in found] == item_ids(np.arange(WORLD.items)).tolist()
@@ -76,5 +83,11 @@ def test_batches_are_bounded_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(simulate, "ROWS_PER_BATCH", 100)
     users = iter(range(WORLD.users))
     batches = list(simulate.pair_batches(WORLD, users, exposed))
-    assert [batch.num_rows for batch in batches] == [102, 102, 96]  # 17 users of 6 reach 100; the last batch holds the rest
-    assert np.array_equal(np.unique(np.concatenate([batch["user_id"].to_numpy() for batch in batches])), user_ids(np.arange(WORLD.users)))
+    assert [batch.num_rows for batch in batches] == [
+        102,
+        102,
+        96,
+    ]  # 17 users of 6 reach 100; the last batch holds the rest
+    assert np.array_equal(
+        np.unique(np.concatenate([batch["user_id"].to_numpy() for batch in batches])), user_ids(np.arange(WORLD.users))
+    )

@@ -45,7 +45,12 @@ def test_seeds_and_users_differ(kind: Callable[[World, int], Pairs]) -> None:
 
 
 def test_streams_of_purposes_users_and_seeds_never_meet() -> None:
-    keys = [(seed, purpose, user) for seed in (0, 1, 2**63 - 1) for purpose in range(14) for user in (0, 1, 255, 256, 2**48 - 1)]
+    keys = [
+        (seed, purpose, user)
+        for seed in (0, 1, 2**63 - 1)
+        for purpose in range(14)
+        for user in (0, 1, 255, 256, 2**48 - 1)
+    ]
     drawn = {worlds.stream(with_knobs(SMALL, seed=seed), purpose, user).integers(2**63) for seed, purpose, user in keys}
     assert len(drawn) == len(keys)
 
@@ -113,7 +118,9 @@ def test_exposures_are_uniform_over_the_frame(frame: str) -> None:
 
 def test_exposures_do_not_favour_what_the_user_likes() -> None:
     world = with_knobs(DEMO, frame="all_items", users=2000)
-    differences = np.array([exposed(world, user).values.mean() - ratings(world, user).mean() for user in range(world.users)])
+    differences = np.array(
+        [exposed(world, user).values.mean() - ratings(world, user).mean() for user in range(world.users)]
+    )
     assert abs(differences.mean()) < 4 * differences.std() / np.sqrt(world.users)
 
 
@@ -185,7 +192,10 @@ def test_features_and_durations_tell_of_the_items() -> None:
 
 
 def test_truth_is_kept_for_the_same_share_of_users_every_time() -> None:
-    kept = {share: {u for u in range(400) if len(kept_truth(with_knobs(SMALL, truth_share=share), u).positions)} for share in (0.0, 0.3, 0.6, 1.0)}
+    kept = {
+        share: {u for u in range(400) if len(kept_truth(with_knobs(SMALL, truth_share=share), u).positions)}
+        for share in (0.0, 0.3, 0.6, 1.0)
+    }
     assert kept[0.0] == set()
     assert kept[0.0] < kept[0.3] < kept[0.6] < kept[1.0] == set(range(400))
     assert abs(len(kept[0.3]) / 400 - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 400)
@@ -203,7 +213,10 @@ def test_ids_are_unique_and_are_no_positions() -> None:
 
 
 def test_a_world_that_does_not_fit_names_what_to_change() -> None:
-    with pytest.raises(ValidationError, match="items: 45 are too few for shown: 40 and exposures: 8 with frame: unseen, which may need 48"):
+    with pytest.raises(
+        ValidationError,
+        match="items: 45 are too few for shown: 40 and exposures: 8 with frame: unseen, which may need 48",
+    ):
         World(users=5, items=45, exposures=8, shown=40)
     World(users=5, items=45, exposures=8, shown=40, frame="all_items")
     with pytest.raises(ValidationError, match="too few"):

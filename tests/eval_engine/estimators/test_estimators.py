@@ -98,7 +98,12 @@ def test_traditional_of_a_partial_list():
 
 def test_unknown_places_of_positives_only_make_recall_unknown():
     facts = RankFacts(
-        np.array([0, 2]), np.ones(2), np.array([np.nan, 5.0]), np.array([7, 2], np.int32), np.array([UNKNOWN, 0], np.int32), np.array([20])
+        np.array([0, 2]),
+        np.ones(2),
+        np.array([np.nan, 5.0]),
+        np.array([7, 2], np.int32),
+        np.array([UNKNOWN, 0], np.int32),
+        np.array([20]),
     )
     for ties in TIES:
         assert np.isnan(URE_MACRO.terms(Labelled(facts, np.array([True, True])), 8, ties).numerator).all()
@@ -116,7 +121,11 @@ def test_users_who_cannot_show_it_have_no_weight_in_selected_means():
     truth = Labelled(rank_facts(scores, np.tile(np.arange(7), (3, 1)), positive))
     assert FULL_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 1])).denominator.tolist() == [0, 0, 1]
     assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 2])).denominator.tolist() == [0, 0, 0]
-    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([1, 2, 2])).denominator.tolist() == [0, 0, 0]  # one exposure is of one kind
+    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([1, 2, 2])).denominator.tolist() == [
+        0,
+        0,
+        0,
+    ]  # one exposure is of one kind
     assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([7, 7, 7])).denominator.tolist() == [1, 0, 0]
 
 

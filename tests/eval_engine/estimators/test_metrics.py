@@ -61,14 +61,18 @@ def test_auc_agrees_with_sklearn():
     scores, positive = world(3, values=np.arange(8.0))
     terms = auc(Labelled(everything(scores, positive)), 1, "expected")
     assert terms.denominator.tolist() == [0, 0, *[1] * (N_USERS - 2)]
-    np.testing.assert_allclose(terms.numerator[2:], [roc_auc_score(positive[u], scores[u]) for u in range(2, N_USERS)], rtol=1e-12)
+    np.testing.assert_allclose(
+        terms.numerator[2:], [roc_auc_score(positive[u], scores[u]) for u in range(2, N_USERS)], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("ties", TIES)
 def test_dcg_is_ndcg_times_the_best(ties):
     labelled = Labelled(everything(*world(4, values=np.arange(8.0))))
     best = labelled.ideal_dcg(7, labelled.n_positive)
-    np.testing.assert_allclose(dcg(labelled, 7, ties).numerator, ndcg_macro(labelled, 7, ties).numerator * best, rtol=1e-12)
+    np.testing.assert_allclose(
+        dcg(labelled, 7, ties).numerator, ndcg_macro(labelled, 7, ties).numerator * best, rtol=1e-12
+    )
 
 
 def test_the_mean_ndcg_counts_users_without_a_positive_as_0():

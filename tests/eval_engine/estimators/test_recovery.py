@@ -38,7 +38,11 @@ def drawn(truth, rng, exposed=EXPOSED):
     kept = np.argsort(rng.random((N_USERS, N_ITEMS)), axis=1)[:, :exposed]
     pairs = (np.arange(N_USERS)[:, None] * N_ITEMS + kept).ravel()
     offsets = np.arange(N_USERS + 1) * exposed
-    return Labelled(RankFacts(offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates))
+    return Labelled(
+        RankFacts(
+            offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates
+        )
+    )
 
 
 def value(terms):
@@ -55,7 +59,10 @@ def facts():
 def true(facts):
     """The true value of every estimator of complete labels, by name."""
     labelled, more = Labelled(facts, all_labelled=True), (np.full(N_USERS, EXPOSED),)
-    return {str(one): value(one.terms(labelled, K, "expected", *(more if one.source == "both" else ()))) for one in full_exposure.ESTIMATORS}
+    return {
+        str(one): value(one.terms(labelled, K, "expected", *(more if one.source == "both" else ())))
+        for one in full_exposure.ESTIMATORS
+    }
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +72,10 @@ def estimates(facts):
     samples = [drawn(facts, rng) for _ in range(DRAWS)]
     asked = {str(one): (one, K) for one in ure.ESTIMATORS if one.metric != "hit_rate"}
     asked |= {"ure_mean hit_rate": (ure.URE_HIT_RATE, 1), "traditional recall": (TRADITIONAL, 2)}
-    return {name: [estimate(ratio_sums(one.terms(sample, k, "expected")), 0.95) for sample in samples] for name, (one, k) in asked.items()}
+    return {
+        name: [estimate(ratio_sums(one.terms(sample, k, "expected")), 0.95) for sample in samples]
+        for name, (one, k) in asked.items()
+    }
 
 
 def errors_apart(found, target):
@@ -112,7 +122,10 @@ def test_intervals_do_not_cover_what_it_is_taken_for(true, estimates):
 
 def test_average_precision_comes_nearer_as_exposures_grow(facts, true):
     rng, one, target = np.random.default_rng(13), estimator("ure_macro", "map"), true["full_macro map"]
-    error = [abs(np.mean([value(one.terms(drawn(facts, rng, e), K, "expected")) for _ in range(20)]) - target) for e in (6, 20, 50)]
+    error = [
+        abs(np.mean([value(one.terms(drawn(facts, rng, e), K, "expected")) for _ in range(20)]) - target)
+        for e in (6, 20, 50)
+    ]
     assert error[0] > error[1] > 4 * error[2]
     assert error[0] > 0.2 * target > 4 * error[2]  # far off with few
 

@@ -16,8 +16,12 @@ from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 
 N = 6
-SCORES = np.array([[9, 8, 8, 5, 5, 1], [2, 2, 2, 2, 2, 2], [3, 1, 1, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 2, 2, 3, 3]], float)
-POSITIVE = np.array([[0, 1, 0, 0, 1, 1], [1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]], bool)
+SCORES = np.array(
+    [[9, 8, 8, 5, 5, 1], [2, 2, 2, 2, 2, 2], [3, 1, 1, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 2, 2, 3, 3]], float
+)
+POSITIVE = np.array(
+    [[0, 1, 0, 0, 1, 1], [1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]], bool
+)
 USERS = range(len(SCORES))
 PROBABILITY = np.random.default_rng(1).uniform(0.15, 0.9, SCORES.shape)
 TRUTH = rank_facts(SCORES, np.tile(np.arange(N), (len(SCORES), 1)), POSITIVE)
@@ -31,7 +35,11 @@ def drawn(sets, probability=None):
     offsets = np.cumsum([0, *[len(shown) for _ in USERS for shown in sets]])
     candidates = np.full(offsets.size - 1, N, np.int32)
     known = None if probability is None else probability.ravel()[pairs]
-    return Labelled(RankFacts(offsets, TRUTH.value[pairs], TRUTH.score[pairs], TRUTH.above[pairs], TRUTH.tied[pairs], candidates, known))
+    return Labelled(
+        RankFacts(
+            offsets, TRUTH.value[pairs], TRUTH.score[pairs], TRUTH.above[pairs], TRUTH.tied[pairs], candidates, known
+        )
+    )
 
 
 def per_user(x, weight=None):
@@ -63,7 +71,9 @@ def test_sums_drawn_evenly(truth, samples, k, ties):
 def test_first_place_drawn_evenly(truth, samples):
     _, sample = samples
     for ties in ("expected", "strict"):
-        np.testing.assert_allclose(per_user(hit_rate(sample, 1, ties).numerator), hit_rate(truth, 1, ties).numerator, atol=1e-12)
+        np.testing.assert_allclose(
+            per_user(hit_rate(sample, 1, ties).numerator), hit_rate(truth, 1, ties).numerator, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -121,11 +131,15 @@ def test_sums_drawn_with_known_uneven_probabilities(truth, k, ties):
     np.testing.assert_allclose(chance.sum(axis=1), 1)
     sample = drawn(sets, PROBABILITY)
     for metric in (precision, dcg):
-        np.testing.assert_allclose(per_user(metric(sample, k, ties).numerator, chance), metric(truth, k, ties).numerator, atol=1e-12)
+        np.testing.assert_allclose(
+            per_user(metric(sample, k, ties).numerator, chance), metric(truth, k, ties).numerator, atol=1e-12
+        )
     for found, true in zip(recall_micro(sample, k, ties), recall_micro(truth, k, ties), strict=True):
         np.testing.assert_allclose(per_user(found, chance), true, atol=1e-12)
     np.testing.assert_allclose(per_user(sample.precisions(k, ties), chance), truth.precisions(k, ties), atol=1e-12)
     for found, true in zip(sample.pairs_won(0.5), truth.pairs_won(0.5), strict=True):
         np.testing.assert_allclose(per_user(found, chance), true, atol=1e-12)
     if k == 1 and ties != "optimistic":
-        np.testing.assert_allclose(per_user(hit_rate(sample, 1, ties).numerator, chance), hit_rate(truth, 1, ties).numerator, atol=1e-12)
+        np.testing.assert_allclose(
+            per_user(hit_rate(sample, 1, ties).numerator, chance), hit_rate(truth, 1, ties).numerator, atol=1e-12
+        )

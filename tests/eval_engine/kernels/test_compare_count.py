@@ -53,7 +53,9 @@ def test_row_lengths(n_items, dtype):
     scores = rng.integers(-50, 50, (3, n_items)).astype(dtype)
     labels = [rng.permutation(n_items)[: rng.integers(1, 20)] for _ in range(3)]
     above, tied = compare_count(scores, *flatten(labels, 3), *no_lists(3))
-    want = [((scores[u] > scores[u, i]).sum(), (scores[u] == scores[u, i]).sum() - 1) for u in range(3) for i in labels[u]]
+    want = [
+        ((scores[u] > scores[u, i]).sum(), (scores[u] == scores[u, i]).sum() - 1) for u in range(3) for i in labels[u]
+    ]
     assert list(zip(above, tied, strict=True)) == want
 
 
@@ -63,7 +65,11 @@ def test_count_takes_both_ways_within_one_block():
     scores = rng.integers(0, 500, (3, n_items)).astype(np.float32)
     order = [rng.permutation(n_items) for _ in range(3)]
     n_many = sorting_pays_from(n_items) + 5
-    block = (scores, *flatten([order[0][:n_many], order[1][:3], order[2][:n_many]], 3), *flatten([o[-50:] for o in order], 3))
+    block = (
+        scores,
+        *flatten([order[0][:n_many], order[1][:3], order[2][:n_many]], 3),
+        *flatten([o[-50:] for o in order], 3),
+    )
     for one, other in zip(count(*block), compare_count(*block), strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -16,7 +16,10 @@ print(rows_with_nan(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist())
 
 def test_works_without_a_cache():
     # the locator for notebooks finds no folder for a file: as where neither the package nor the home can be written
-    environment = os.environ | {"PYTHONPATH": str(Path(eval_engine.__file__).parents[1]), "NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(eval_engine.__file__).parents[1]),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator",
+    }
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[True, False]"

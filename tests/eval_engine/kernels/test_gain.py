@@ -108,7 +108,9 @@ def test_a_constant_scorer(n_items):
         assert gained_at("hits", tied, k, "expected").tolist() == [share]
         assert gained_at("hits", tied, k, "strict").tolist() == [share == 1]
         assert gained_at("hits", tied, k, "optimistic").tolist() == [1]
-        assert gained_at("discount", tied, k, "expected")[0] == pytest.approx(sum(1 / log2(r + 1) for r in range(1, k + 1)) / n_items)
+        assert gained_at("discount", tied, k, "expected")[0] == pytest.approx(
+            sum(1 / log2(r + 1) for r in range(1, k + 1)) / n_items
+        )
     assert gained_at("inverse", tied, n_items, "strict")[0] == pytest.approx(1 / n_items)
 
 
@@ -153,4 +155,7 @@ def test_many_cutoffs_at_once_are_each_alone(ties):
     for gain in GAINS:
         together = gained(gain, (offsets, above, tied), cutoffs, ties, level)
         assert (together == [gained_at(gain, (offsets, above, tied), k, ties, level) for k in cutoffs]).all()
-    assert (gained_after((offsets, above, tied), cutoffs, ties, level) == [after_at((offsets, above, tied), k, ties, level) for k in cutoffs]).all()
+    assert (
+        gained_after((offsets, above, tied), cutoffs, ties, level)
+        == [after_at((offsets, above, tied), k, ties, level) for k in cutoffs]
+    ).all()

@@ -57,11 +57,17 @@ def test_matches_a_literal_reading(users: list[list[Pair]], unseen: bool, probab
 def test_a_user_with_many_pairs() -> None:
     rng = np.random.default_rng(2)
     users = [
-        [(int(rng.integers(3)), int(rng.integers(-1, 150)), 1.0, False, False, rng.choice([0.2, 0.0])) for _ in range(n)] for n in (300, 0, 65, 64)
+        [
+            (int(rng.integers(3)), int(rng.integers(-1, 150)), 1.0, False, False, rng.choice([0.2, 0.0]))
+            for _ in range(n)
+        ]
+        for n in (300, 0, 65, 64)
     ]
     flat = [pair for user in users for pair in user]
     columns = [np.array([pair[c] for pair in flat], kind) for c, kind in enumerate(KINDS)]
     offsets = np.concatenate([[0], np.cumsum([len(user) for user in users])]).astype(np.int64)
     rule, order = ruled(Pairs(offsets, *columns), True)
-    np.testing.assert_array_equal(order, np.lexsort((columns[1], columns[0], np.repeat(np.arange(4), np.diff(offsets)))))
+    np.testing.assert_array_equal(
+        order, np.lexsort((columns[1], columns[0], np.repeat(np.arange(4), np.diff(offsets))))
+    )
     assert [RULES[r] for r in rule] == [literal(user, n, True, True) for user in users for n in range(len(user))]

@@ -11,7 +11,9 @@ from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 
 def test_numbers_of_a_small_case():
     scores = np.array([[0.9, 0.5, 0.5, 0.1], [1.0, 2.0, 3.0, 4.0], [0.0, -0.0, -np.inf, np.inf]], np.float32)
-    facts = rank_facts(scores, items=[[1, 3], [], [0, 3, 2]], values=[[5, 1], [], [2, 3, 4]], excluded=[[0], [1, 2], []])
+    facts = rank_facts(
+        scores, items=[[1, 3], [], [0, 3, 2]], values=[[5, 1], [], [2, 3, 4]], excluded=[[0], [1, 2], []]
+    )
     assert facts.offsets.tolist() == [0, 2, 2, 5]
     assert facts.above.tolist() == [0, 2, 1, 0, 3]
     assert facts.tied.tolist() == [1, 0, 1, 0, 0]

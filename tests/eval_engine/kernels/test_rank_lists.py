@@ -70,33 +70,52 @@ def test_parts_add_up_to_the_whole(data, users, dtype, k, n_parts):
     part_offsets = np.arange(n + 1) * n_parts
 
     def laid_out(of_parts):  # user by user, part by part
-        return np.concatenate([f[label_offsets[u] : label_offsets[u + 1]] for u in range(n) for f in of_parts] or [np.zeros(0)])
+        return np.concatenate(
+            [f[label_offsets[u] : label_offsets[u + 1]] for u in range(n) for f in of_parts] or [np.zeros(0)]
+        )
 
-    scores, twice = rank_lists.merged_scores(part_offsets, label_offsets, laid_out([f.label_scores.astype(float) for f in found]))
+    scores, twice = rank_lists.merged_scores(
+        part_offsets, label_offsets, laid_out([f.label_scores.astype(float) for f in found])
+    )
     np.testing.assert_array_equal(scores, whole.label_scores.astype(float))
     assert not twice.any()
     counts = [rank_lists.count(f.lists, label_offsets, scores.astype(dtype)) for f in found]
     for which, want in enumerate(rank_lists.count(whole.lists, label_offsets, whole.label_scores)):
         np.testing.assert_array_equal(
-            rank_lists.merged_counts(part_offsets, label_offsets, laid_out([c[which] for c in counts]).astype(np.int32)), want
+            rank_lists.merged_counts(
+                part_offsets, label_offsets, laid_out([c[which] for c in counts]).astype(np.int32)
+            ),
+            want,
         )
     tops = [rank_lists.first(f.lists, k) for f in found]
-    together = rank_lists.Lists(np.arange(n + 1) * n_parts * k, np.hstack([t[0] for t in tops]).ravel(), np.hstack([t[1] for t in tops]).ravel())
+    together = rank_lists.Lists(
+        np.arange(n + 1) * n_parts * k, np.hstack([t[0] for t in tops]).ravel(), np.hstack([t[1] for t in tops]).ravel()
+    )
     for got, want in zip(rank_lists.first(together, k), rank_lists.first(whole.lists, k), strict=True):
         np.testing.assert_array_equal(got, want)
     sums = sum(rank_lists.checksums(part) for part in parts)
-    np.testing.assert_array_equal(sums == rank_lists.whole_checksum(N), [sorted(items) == list(range(N)) for items, _, _ in users])
+    np.testing.assert_array_equal(
+        sums == rank_lists.whole_checksum(N), [sorted(items) == list(range(N)) for items, _, _ in users]
+    )
 
 
 def test_long_lists_take_the_sampled_threshold_and_many_labels_the_sort():
     rng = np.random.default_rng(1)
     n = 9000
-    for scores in (rng.normal(size=n), np.zeros(n), np.arange(n) * 1.0, -np.arange(n) * 1.0, np.where(rng.random(n) < 0.99, -np.inf, 1.0)):
+    for scores in (
+        rng.normal(size=n),
+        np.zeros(n),
+        np.arange(n) * 1.0,
+        -np.arange(n) * 1.0,
+        np.where(rng.random(n) < 0.99, -np.inf, 1.0),
+    ):
         positions = rng.permutation(n).astype(np.int32)
         for dtype in (np.float32, np.float64):
             lists = rank_lists.Lists(np.array([0, n]), positions, scores.astype(dtype))
             labels = rng.permutation(n)[:300].astype(np.int32)
-            found = rank_lists.find(lists, np.array([0, 300]), labels, np.array([0, 2]), np.setdiff1d(positions, labels)[:2], n)
+            found = rank_lists.find(
+                lists, np.array([0, 300]), labels, np.array([0, 2]), np.setdiff1d(positions, labels)[:2], n
+            )
             kept = found.lists.scores[~np.isnan(found.lists.scores)]
             above, level = rank_lists.count(found.lists, np.array([0, 300]), found.label_scores)
             np.testing.assert_array_equal(above, [(kept > t).sum() for t in found.label_scores])
@@ -107,7 +126,9 @@ def test_long_lists_take_the_sampled_threshold_and_many_labels_the_sort():
 
 
 def test_what_is_wrong_with_rows_is_counted():
-    lists = rank_lists.Lists(np.array([0, 5, 5]), np.array([3, -1, 4, 3, 7], np.int32), np.array([1, 9, np.nan, 1, 2], np.float32))
+    lists = rank_lists.Lists(
+        np.array([0, 5, 5]), np.array([3, -1, 4, 3, 7], np.int32), np.array([1, 9, np.nan, 1, 2], np.float32)
+    )
     found = rank_lists.find(lists, np.array([0, 1, 2]), np.array([3, 3]), *flatten([[7], []], 2), N)
     assert (found.outside.tolist(), found.nan.tolist(), found.twice.tolist()) == ([1, 0], [1, 0], [1, 0])
     assert np.isnan(found.label_scores).tolist() == [False, True]

@@ -21,10 +21,14 @@ def literal(values: list[int | None]) -> list[tuple[int, int, int, int]]:
 @given(st.lists(st.tuples(VALUES | st.none(), st.integers(1, 4))))
 def test_matches_a_literal_search(runs: list[tuple[int | None, int]]) -> None:
     values = [value for value, size in runs for _ in range(size)]
-    found = spans_of(np.array([value or 0 for value in values], np.int64), np.array([value is None for value in values], bool))
+    found = spans_of(
+        np.array([value or 0 for value in values], np.int64), np.array([value is None for value in values], bool)
+    )
     assert list(zip(*(column.tolist() for column in found), strict=True)) == literal(values)
     if None not in values:
-        assert [column.tolist() for column in spans_of(np.array(values, np.int64))] == [column.tolist() for column in found]
+        assert [column.tolist() for column in spans_of(np.array(values, np.int64))] == [
+            column.tolist() for column in found
+        ]
 
 
 def test_more_values_than_there_was_room_for() -> None:

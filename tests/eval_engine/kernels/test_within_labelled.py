@@ -36,7 +36,11 @@ def of_positives(facts, positive):
 @settings(max_examples=80, deadline=None)  # the first call compiles
 def test_places_among_the_labelled(case):
     facts, positive = case
-    want = [(sum(s > t for s in scores), sum(s == t for s in scores) - 1) for scores, good in users(facts, positive) for t in scores[good]]
+    want = [
+        (sum(s > t for s in scores), sum(s == t for s in scores) - 1)
+        for scores, good in users(facts, positive)
+        for t in scores[good]
+    ]
     above, tied = places_among(facts.offsets, facts.above, facts.tied, positive)
     assert above.dtype == tied.dtype == np.int32
     assert list(zip(above.tolist(), tied.tolist(), strict=True)) == want
@@ -50,7 +54,11 @@ def test_places_have_ranks_of_the_exposed_set_only():
 
 
 def test_pairs_without_a_place_stand_below_those_with_one():
-    offsets, above, tied = np.array([0, 3, 6]), np.array([3, 4, 1, 4, 2, 4], np.int32), np.array([0, UNKNOWN, 0, UNKNOWN, 0, UNKNOWN], np.int32)
+    offsets, above, tied = (
+        np.array([0, 3, 6]),
+        np.array([3, 4, 1, 4, 2, 4], np.int32),
+        np.array([0, UNKNOWN, 0, UNKNOWN, 0, UNKNOWN], np.int32),
+    )
     inside, level = places_among(offsets, above, tied, np.ones(6, bool))
     assert inside.tolist() == [1, 2, 0, 1, 0, 1]
     assert level.tolist() == [0, 0, 0, UNKNOWN, 0, UNKNOWN]  # one alone is last; of two nobody knows the order
@@ -90,7 +98,11 @@ def test_pairs_won(level, case, weighted):
     facts, positive = case
     weight = np.random.default_rng(positive.size).random(positive.size) + 0.1 if weighted else np.ones(positive.size)
     cuts = facts.offsets[1:-1]
-    want = [literal_pairs(*one, w, level) for one, w in zip(users(facts, positive), np.split(weight, cuts), strict=True)] if facts.n_users else []
+    want = (
+        [literal_pairs(*one, w, level) for one, w in zip(users(facts, positive), np.split(weight, cuts), strict=True)]
+        if facts.n_users
+        else []
+    )
     found = pairs_won(facts.offsets, facts.above, facts.tied, positive, weight if weighted else None, level)
     np.testing.assert_allclose(np.array(found).T, np.array(want).reshape(-1, 2), atol=1e-12)
 
@@ -141,7 +153,14 @@ def test_pairs_of_unknown_order_are_unknown():
 
 
 def test_no_users():
-    facts = RankFacts(np.zeros(1, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    facts = RankFacts(
+        np.zeros(1, np.int64),
+        np.zeros(0),
+        np.zeros(0),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.int32),
+    )
     nobody = np.zeros(0, bool)
     assert [x.shape for x in places_among(facts.offsets, facts.above, facts.tied, nobody)] == [(0,), (0,)]
     assert [x.shape for x in ahead(facts.offsets, facts.above, None)] == [(0,), (0,)]

@@ -62,7 +62,9 @@ def test_only_the_empty_text_has_no_bytes():
 
 def test_of_several_columns_the_hash_of_one_is_the_seed_of_the_next():
     seven = xxhash64(pa.array([7]))
-    assert xxhash64(pa.array([1000]), xxhash64(pa.array([100]), seven)).tolist() == [8792269894233514161]  # xxhash64(7L, 100L, 1000L)
+    assert xxhash64(pa.array([1000]), xxhash64(pa.array([100]), seven)).tolist() == [
+        8792269894233514161
+    ]  # xxhash64(7L, 100L, 1000L)
     text = pa.array(["Zoë 数据 and more than thirty-two bytes"])
     assert xxhash64(text, xxhash64(pa.array(["ann"]), seven)).tolist() == [-2748472059804367432]
     assert xxhash64(pa.array([5]), xxhash64(pa.array([None], pa.int64()), seven)).tolist() == [-2810596095947942834]

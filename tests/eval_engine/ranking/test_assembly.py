@@ -34,7 +34,9 @@ class World:
         self.users = rng.permutation(60) + 7
         self.dense, self.kept = self.users[rng.random(60) < 0.95], self.users[:58]
         pq.write_table(
-            pa.table({"u": ids(self.dense, text), "scores": pa.array([b"\0" * 4 * ITEMS] * len(self.dense))}), folder / "d", row_group_size=9
+            pa.table({"u": ids(self.dense, text), "scores": pa.array([b"\0" * 4 * ITEMS] * len(self.dense))}),
+            folder / "d",
+            row_group_size=9,
         )
         together, apart = self.users[:40], self.users[40:]
         rows = [(model, user) for model in "lm" for user in together for _ in range(ITEMS)]
@@ -51,13 +53,24 @@ class World:
             }
             pq.write_table(pa.table(table), folder / f"l{n}", row_group_size=77)
         self.pairs = {
-            "random": [(int(u), int(i), 1.0) for u in rng.choice([*self.users, 1000], 50) for i in rng.choice(ITEMS, 3, replace=False)],
+            "random": [
+                (int(u), int(i), 1.0)
+                for u in rng.choice([*self.users, 1000], 50)
+                for i in rng.choice(ITEMS, 3, replace=False)
+            ],
             "logged": [(int(u), int(i), 2.0) for u in self.users for i in rng.choice(ITEMS + 2, 2, replace=False)],
         }
         for source, found in self.pairs.items():
             user, item, value = zip(*found, strict=True)
-            pq.write_table(pa.table({"who": ids(user, text), "what": ids(item, text), "value": value}), folder / source, row_group_size=40)
-        pq.write_table(pa.table({"item_id": ids(range(ITEMS), text), "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue")
+            pq.write_table(
+                pa.table({"who": ids(user, text), "what": ids(item, text), "value": value}),
+                folder / source,
+                row_group_size=40,
+            )
+        pq.write_table(
+            pa.table({"item_id": ids(range(ITEMS), text), "position": np.arange(ITEMS, dtype=np.int32)}),
+            folder / "catalogue",
+        )
         self.folder = folder
         long = Source(1, "long", None, "u", "i", "s")
         self.files: Files = (
@@ -80,7 +93,9 @@ class World:
             for row in range(batch.num_rows):
                 cells[batch["cell"][row].as_py()].append(batch.slice(row, 1))
         ranking = Ranking(ITEMS, 5, (str(self.folder / "catalogue"),), policy)
-        how = Assembly(ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), True, False, "STRING" if self.text else "BIGINT")
+        how = Assembly(
+            ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), True, False, "STRING" if self.text else "BIGINT"
+        )
         rows: dict[str, list[Any]] = defaultdict(list)
         facts = []
         for some in (sorted(cells)[::2], sorted(cells)[1::2]):  # two tasks
@@ -130,7 +145,9 @@ def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_
     half = len(world.long) // 2
     for row, (model, user) in enumerate(world.long):
         places[model, int(user)].append((1, row) if row < half else (2, row - half))
-    whole = {key: at for key, at in places.items() if len({f for f, _ in at}) == 1 and at[-1][1] - at[0][1] + 1 == len(at)}
+    whole = {
+        key: at for key, at in places.items() if len({f for f, _ in at}) == 1 and at[-1][1] - at[0][1] + 1 == len(at)
+    }
     planned = {(row["model"], row["user_id"]): row for row in found["plan"]}
     assert len(planned) == len(found["plan"])
     assert set(planned) == {(model, world.named(user)) for model, user in whole if user in covered}
@@ -140,7 +157,10 @@ def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_
             assert (row["file"], row["first_row"], row["last_row"]) == (at[0][0], at[0][1], at[-1][1])
             assert row["block"] == at[0][1] // (8 if model == "d" else 100)
             random, logged = world.labels(user)
-            assert (numbers(row["random"]["positions"], np.int32), numbers(row["excluded"], np.int32)) == (random, logged)
+            assert (numbers(row["random"]["positions"], np.int32), numbers(row["excluded"], np.int32)) == (
+                random,
+                logged,
+            )
             assert numbers(row["random"]["values"], np.float64) == [1.0] * len(random)
     apart = {(model, world.named(user)) for (model, user) in set(places) - set(whole) if user in covered}
     assert {(row["model"], row["user_id"]) for row in found["parts"]} == apart
@@ -159,7 +179,9 @@ def test_what_breaks_a_rule_is_counted_with_the_first_example(tmp_path: Path) ->
     assert facts.uncovered["not_scored"].example.startswith(f"user_id={first}, model=")
     copies = [p for p in world.pairs["random"] if [q[:2] for q in world.pairs["random"]].count(p[:2]) > 1]
     assert facts.broken["random", "duplicate_key"].n_rows == len(copies) > 0
-    assert facts.broken["logged", "outside_catalogue"].n_rows == sum(i >= ITEMS for _, i, _ in world.pairs["logged"]) > 0
+    assert (
+        facts.broken["logged", "outside_catalogue"].n_rows == sum(i >= ITEMS for _, i, _ in world.pairs["logged"]) > 0
+    )
     assert len(found["broken"]) == sum(told.n_rows for told in facts.broken.values())
     again = world.assembled(1, 2, "error")
     assert again[1] == facts

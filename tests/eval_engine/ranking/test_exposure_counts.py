@@ -13,7 +13,17 @@ from eval_engine.packed import pack
 from eval_engine.parcels import bundled
 from eval_engine.positive import Positive
 from eval_engine.ranking import exposure_counts
-from eval_engine.ranking.exposure_counts import UNIT, Block, Logged, add_blocks, block_size, counted, from_json, sums_of, total
+from eval_engine.ranking.exposure_counts import (
+    UNIT,
+    Block,
+    Logged,
+    add_blocks,
+    block_size,
+    counted,
+    from_json,
+    sums_of,
+    total,
+)
 from eval_engine.ranking.facts import Facts, together
 from eval_engine.ranking.settings import Ranking
 from eval_engine.statistics.drawing import deviance
@@ -33,7 +43,9 @@ def users_and_items(rng: np.random.Generator, unseen: bool) -> list[tuple[list[i
     return found
 
 
-def cell(users: list[tuple[list[int], list[float], list[int]]], unscored: int, unseen: bool) -> tuple[dict[str, int], pa.RecordBatch]:
+def cell(
+    users: list[tuple[list[int], list[float], list[int]]], unscored: int, unseen: bool
+) -> tuple[dict[str, int], pa.RecordBatch]:
     """What is counted of these users, the first `unscored` of whom lack a score."""
     starts = np.cumsum([0, *(len(exposed) for exposed, _, _ in users)])
     lists = [
@@ -42,27 +54,38 @@ def cell(users: list[tuple[list[int], list[float], list[int]]], unscored: int, u
     ]
     labels = pa.RecordBatch.from_pydict({"random": pa.StructArray.from_arrays(lists, ["positions", "values"])})
     pairs = np.array([(u, i) for u, (_, _, logged) in enumerate(users) for i in logged], np.int64).reshape(-1, 2)
-    return counted(labels, Logged(pairs[:, 0], pairs[:, 1]), np.arange(len(users)) < unscored, Positive(">", 3.0), ITEMS, unseen)
+    return counted(
+        labels, Logged(pairs[:, 0], pairs[:, 1]), np.arange(len(users)) < unscored, Positive(">", 3.0), ITEMS, unseen
+    )
 
 
 def blocks(cells: list[tuple[dict[str, int], pa.RecordBatch]], folder: Any) -> tuple[dict[str, int], list[Block]]:
     """The sums over all cells, and the blocks."""
     nothing = Facts({}, {}, 0, {}, {}, {})
     exposed = together(nothing._replace(exposed=sums) for sums, _ in cells).exposed
-    pq.write_table(pa.table({"item_id": np.arange(ITEMS) + 500, "position": np.arange(ITEMS, dtype=np.int32)}), folder / "catalogue")
+    pq.write_table(
+        pa.table({"item_id": np.arange(ITEMS) + 500, "position": np.arange(ITEMS, dtype=np.int32)}),
+        folder / "catalogue",
+    )
     rows: list[tuple[int, Any]] = [(block, None) for block in range(-(-ITEMS // block_size(ITEMS)))]
     for _, counts in cells:
         (numbers,), parcels = bundled(counts, counts.column("position").to_numpy() // block_size(ITEMS))
         rows += list(zip(numbers.tolist(), parcels.to_pylist(), strict=True))
     rows.sort(key=lambda row: row[0])
-    batch = pa.RecordBatch.from_pydict({"block": pa.array([b for b, _ in rows], pa.int64()), "rows": pa.array([r for _, r in rows], pa.binary())})
-    (told,) = add_blocks(Ranking(ITEMS, 5, (str(folder / "catalogue"),), "error"), exposed)(iter([batch.slice(0, 3), batch.slice(3)]))
+    batch = pa.RecordBatch.from_pydict(
+        {"block": pa.array([b for b, _ in rows], pa.int64()), "rows": pa.array([r for _, r in rows], pa.binary())}
+    )
+    (told,) = add_blocks(Ranking(ITEMS, 5, (str(folder / "catalogue"),), "error"), exposed)(
+        iter([batch.slice(0, 3), batch.slice(3)])
+    )
     return exposed, [from_json(row) for row in told.column("told").to_pylist()]
 
 
 @pytest.mark.parametrize("unseen", [True, False])
 @pytest.mark.parametrize("items_per_block", [4, 100])
-def test_counts_and_sums_against_loops(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, unseen: bool, items_per_block: int) -> None:
+def test_counts_and_sums_against_loops(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, unseen: bool, items_per_block: int
+) -> None:
     monkeypatch.setattr(exposure_counts, "LEAST_ITEMS", items_per_block)
     users = users_and_items(np.random.default_rng(4), unseen)
     exposed, found = blocks([cell(users[:17], 6, unseen), cell(users[17:], 0, unseen)], tmp_path)
@@ -74,7 +97,9 @@ def test_counts_and_sums_against_loops(tmp_path: Any, monkeypatch: pytest.Monkey
     assert exposed["n_unscored"] == 5  # of the first 6, one was shown nothing
     if not unseen:
         assert exposed["overlap"] == sum(len(set(e) & set(logged)) for e, _, logged in users)
-        assert exposed["overlap_mean"] / UNIT == pytest.approx(sum(len(e) * len(logged) / ITEMS for e, _, logged in users))
+        assert exposed["overlap_mean"] / UNIT == pytest.approx(
+            sum(len(e) * len(logged) / ITEMS for e, _, logged in users)
+        )
     observed, expected, variance, d, events = (np.zeros(ITEMS) for _ in range(5))
     for e, _, logged in shown:
         open_to = [i for i in range(ITEMS) if not (unseen and i in logged)]
@@ -89,7 +114,9 @@ def test_counts_and_sums_against_loops(tmp_path: Any, monkeypatch: pytest.Monkey
     assert able[0] != unseen
     assert sum(block.n_items for block in found) == able.sum()
     assert len(found) == -(-ITEMS // max(items_per_block, 1))
-    assert math.fsum(block.squares for block in found) == pytest.approx(((observed - expected) ** 2)[able].sum(), rel=1e-9)
+    assert math.fsum(block.squares for block in found) == pytest.approx(
+        ((observed - expected) ** 2)[able].sum(), rel=1e-9
+    )
     # d is taken from V and the ratio of their sums: off by less than 1/N
     assert math.fsum(block.dd for block in found) == pytest.approx((d**2).sum(), rel=1e-2)
     assert math.fsum(block.ddd for block in found) == pytest.approx((d**3).sum(), rel=1e-2)

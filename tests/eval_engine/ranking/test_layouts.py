@@ -17,7 +17,9 @@ from tests.eval_engine.ranking.test_rank import check_ranks
 def rows(run: Any, order: np.ndarray, kind: pa.DataType = pa.float32()) -> pa.Table:  # noqa: B008
     """The long table of model a, its rows in this order."""
     users, items = np.repeat(run.users, len(run.items)), np.tile(run.items, len(run.users))
-    return pa.table({"user_id": users, "item_id": items, "score": pa.array(run.scores["a"].ravel(), kind)}).take(pa.array(order))
+    return pa.table({"user_id": users, "item_id": items, "score": pa.array(run.scores["a"].ravel(), kind)}).take(
+        pa.array(order)
+    )
 
 
 def long_files(folder: Path, table: pa.Table, n_files: int, group: int) -> dict[str, Any]:
@@ -30,29 +32,43 @@ def long_files(folder: Path, table: pa.Table, n_files: int, group: int) -> dict[
 
 def vectors(folder: Path, run: Any, dtype: str) -> dict[str, Any]:
     folder.mkdir(parents=True)
-    table = pa.table({"user_id": run.users, "scores": pa.array([row.astype(dtype).tobytes() for row in run.scores["a"]], pa.binary())})
+    table = pa.table(
+        {
+            "user_id": run.users,
+            "scores": pa.array([row.astype(dtype).tobytes() for row in run.scores["a"]], pa.binary()),
+        }
+    )
     pq.write_table(table, folder / "part-0.parquet", row_group_size=7)
-    return {"path": str(folder), "dtype": dtype.removeprefix("<").replace("f2", "float16").replace("f4", "float32").replace("f8", "float64")}
+    return {
+        "path": str(folder),
+        "dtype": dtype.removeprefix("<").replace("f2", "float16").replace("f4", "float32").replace("f8", "float64"),
+    }
 
 
 def layouts(run: Any, folder: Path, spark: SparkSession) -> dict[str, dict[str, Any]]:
     n = run.scores["a"].size
     together, apart = np.arange(n), np.random.default_rng(3).permutation(n)
     by_file = np.concatenate([together[part::3] for part in range(3)])  # a third of every user's items in each file
-    several = pa.concat_tables([rows(run, apart).append_column("model", pa.array([name] * n)) for name in ("m1", "m2")]).take(
-        pa.array(np.random.default_rng(4).permutation(2 * n))
-    )
+    several = pa.concat_tables(
+        [rows(run, apart).append_column("model", pa.array([name] * n)) for name in ("m1", "m2")]
+    ).take(pa.array(np.random.default_rng(4).permutation(2 * n)))
     lists = pa.table({"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))})
-    deleted = pa.concat_tables([rows(run, together), rows(run, together[:50]).set_column(0, "user_id", pa.array([-1] * 50))])
+    deleted = pa.concat_tables(
+        [rows(run, together), rows(run, together[:50]).set_column(0, "user_id", pa.array([-1] * 50))]
+    )
     text = rows(run, apart, pa.float64())
     (folder / "csv").mkdir(parents=True)
     pyarrow.csv.write_csv(text, folder / "csv" / "part.csv")
     delta = f"{folder}/delta"
     long_files(folder / "deleted", deleted, 2, 300)
-    spark.read.parquet(str(folder / "deleted")).write.format("delta").option("delta.enableDeletionVectors", "true").save(delta)
+    spark.read.parquet(str(folder / "deleted")).write.format("delta").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(delta)
     spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
     mapped = f"{folder}/mapped"
-    spark.read.parquet(str(folder / "deleted")).where("user_id > 0").write.format("delta").option("delta.columnMapping.mode", "name").save(mapped)
+    spark.read.parquet(str(folder / "deleted")).where("user_id > 0").write.format("delta").option(
+        "delta.columnMapping.mode", "name"
+    ).save(mapped)
     found = {
         "dense float32": vectors(folder / "f4", run, "<f4"),
         "dense float16": vectors(folder / "f2", run, "<f2"),  # the scores are small whole numbers
@@ -83,7 +99,9 @@ def make_layouts(spark: SparkSession) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("partitions", ["1", "7"])
-def test_the_same_ranks_from_every_layout(small_run: Any, spark: SparkSession, make_layouts: Callable[[Any], None], partitions: str) -> None:
+def test_the_same_ranks_from_every_layout(
+    small_run: Any, spark: SparkSession, make_layouts: Callable[[Any], None], partitions: str
+) -> None:
     make_layouts(small_run)
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
@@ -116,7 +134,11 @@ def test_a_partial_list_leaves_unknown_what_it_does_not_tell(small_run: Any, spa
         assert best[8] == whole[8]  # the top list
         for source in (6, 7):
             for n, score in enumerate(whole[source].scores):
-                want = (whole[source].scores[n], whole[source].above[n], whole[source].tied[n]) if score >= 18 else (None, None, None)
+                want = (
+                    (whole[source].scores[n], whole[source].above[n], whole[source].tied[n])
+                    if score >= 18
+                    else (None, None, None)
+                )
                 assert (best[source].scores[n], best[source].above[n], best[source].tied[n]) == want
     estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
     for (model, estimator, k), row in estimates.items():

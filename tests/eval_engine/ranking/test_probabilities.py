@@ -23,7 +23,9 @@ def give_probabilities(run: Any, name: str = "exposure_probability") -> dict[tup
     """Every exposure gets one of its own, and the rows are shuffled; by user and item."""
     rng = np.random.default_rng(12)
     old = run.tables["exposures"]
-    known = old.append_column(name, pa.array((1 + rng.permutation(old.num_rows)) / old.num_rows)).take(pa.array(rng.permutation(old.num_rows)))
+    known = old.append_column(name, pa.array((1 + rng.permutation(old.num_rows)) / old.num_rows)).take(
+        pa.array(rng.permutation(old.num_rows))
+    )
     run.tables["exposures"] = known
     return {(row["user_id"], row["item_id"]): row[name] for row in known.to_pylist()}
 
@@ -80,10 +82,14 @@ def test_in_the_lake_with_its_rules_and_ranked_again_when_the_column_comes(small
     check(table.collect(), want, models)
     assert table.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in RANKS.rules)).isEmpty()
     for bad in ("0D", "1.5D", "double('NaN')"):
-        spoilt = table.withColumn("random", F.col("random").withField("probabilities", F.expr(f"array_repeat({bad}, size(random.items))")))
+        spoilt = table.withColumn(
+            "random", F.col("random").withField("probabilities", F.expr(f"array_repeat({bad}, size(random.items))"))
+        )
         with pytest.raises(Exception, match=r"DELTA_VIOLATE_CONSTRAINT|CHECK constraint"):
             lake.replace(RANKS, spoilt, {"run_id": "small"})
-    spoilt = table.withColumn("random", F.col("random").withField("probabilities", F.expr("slice(random.probabilities, 1, 2)")))
+    spoilt = table.withColumn(
+        "random", F.col("random").withField("probabilities", F.expr("slice(random.probabilities, 1, 2)"))
+    )
     with pytest.raises(Exception, match=r"DELTA_VIOLATE_CONSTRAINT|CHECK constraint"):
         lake.replace(RANKS, spoilt, {"run_id": "small"})
 

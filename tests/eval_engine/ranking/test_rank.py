@@ -26,7 +26,10 @@ def expected_ranks(run: Any) -> dict[tuple[str, int], dict[str, Any]]:
                     for i in positions
                 ]
             top = sorted(candidates, key=lambda j: (-scores[u, j], j))[: run.config["top"] + 1]
-            found[model, int(user)] = by_source | {"candidates": len(candidates), "top": [(int(run.items[j]), float(scores[u, j])) for j in top]}
+            found[model, int(user)] = by_source | {
+                "candidates": len(candidates),
+                "top": [(int(run.items[j]), float(scores[u, j])) for j in top],
+            }
     return found
 
 
@@ -38,7 +41,10 @@ def check_ranks(run: Any, rows: list[Any]) -> None:
         assert row["candidates"] == want["candidates"]
         assert row["problem"] is None
         for source in ("random", "truth"):
-            assert list(zip(*(row[source][name] for name in ("items", "values", "scores", "above", "tied")), strict=True)) == want[source]
+            assert (
+                list(zip(*(row[source][name] for name in ("items", "values", "scores", "above", "tied")), strict=True))
+                == want[source]
+            )
             assert row[source]["probabilities"] is None
         assert list(zip(row["top"]["items"], row["top"]["scores"], strict=True)) == want["top"]
 
@@ -55,20 +61,24 @@ def test_matches_loops_over_the_scores_on_any_number_of_tasks(small_run: Any, sp
 
 def test_vectors_as_lists_in_a_folder_with_spaces(make_small_run: Any, spark: SparkSession) -> None:
     run = make_small_run("a b%20c")
-    run.tables["scores/a"] = pa.table({"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))})
+    run.tables["scores/a"] = pa.table(
+        {"user_id": run.users, "scores": pa.array(list(run.scores["a"]), pa.list_(pa.float32()))}
+    )
     check_ranks(run, run.ranks(spark))
 
 
 def test_all_models_in_one_delta_table_with_deleted_rows(small_run: Any, spark: SparkSession) -> None:
-    both = pa.concat_tables([small_run.vectors(name).append_column("model", pa.array([name] * len(small_run.users))) for name in ("a", "b")])
+    both = pa.concat_tables(
+        [small_run.vectors(name).append_column("model", pa.array([name] * len(small_run.users))) for name in ("a", "b")]
+    )
     junk = both.slice(0, 3).set_column(0, "user_id", pa.array([-1, -2, -3]))
     del small_run.tables["scores/b"]
     small_run.tables["scores/a"] = pa.concat_tables([junk, both])
     small_run.write()
     delta = f"{small_run.folder}/in/delta"
-    spark.read.parquet(f"{small_run.folder}/in/scores/a").repartition(3).write.format("delta").option("delta.enableDeletionVectors", "true").save(
-        delta
-    )
+    spark.read.parquet(f"{small_run.folder}/in/scores/a").repartition(3).write.format("delta").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(delta)
     spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
     small_run.config["scores"] = [{"path": delta}]
     check_ranks(small_run, small_run.ranks(spark))
@@ -76,7 +86,10 @@ def test_all_models_in_one_delta_table_with_deleted_rows(small_run: Any, spark: 
 
 def test_a_user_with_scores_but_no_labels_has_a_top_list(small_run: Any, spark: SparkSession) -> None:
     stranger = pa.table({"user_id": [7], "scores": pa.array([np.arange(len(small_run.items), dtype="<f4").tobytes()])})
-    small_run.tables = {name: pa.concat_tables([table, stranger]) if name.startswith("scores") else table for name, table in small_run.tables.items()}
+    small_run.tables = {
+        name: pa.concat_tables([table, stranger]) if name.startswith("scores") else table
+        for name, table in small_run.tables.items()
+    }
     row = next(r for r in small_run.ranks(spark) if (r["model"], r["user_id"]) == ("a", 7))
     assert row["candidates"] == len(small_run.items)
     assert row["random"]["items"] == []
@@ -96,14 +109,20 @@ def test_the_frame_of_all_items_keeps_logged_pairs(small_run: Any, spark: SparkS
     check_ranks(small_run, small_run.ranks(spark))
 
 
-def test_labels_in_delta_whose_columns_took_each_others_names_and_whose_rows_were_deleted(small_run: Any, spark: SparkSession) -> None:
+def test_labels_in_delta_whose_columns_took_each_others_names_and_whose_rows_were_deleted(
+    small_run: Any, spark: SparkSession
+) -> None:
     right = small_run.tables["exposures"]
     wrong = right.slice(0, 5).set_column(0, "user_id", pa.array([-1] * 5))
     both = pa.concat_tables([wrong, right]).rename_columns(["user_id", "item_id", "stars"])
     small_run.tables["exposures"] = both.append_column("value", pa.array(np.full(both.num_rows, 0.5)))
     small_run.write()
     delta = f"{small_run.folder}/in/delta"
-    writer = spark.read.parquet(f"{small_run.folder}/in/exposures").write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer = (
+        spark.read.parquet(f"{small_run.folder}/in/exposures")
+        .write.format("delta")
+        .option("delta.enableDeletionVectors", "true")
+    )
     writer.option("delta.columnMapping.mode", "name").save(delta)
     spark.sql(f"DELETE FROM delta.`{delta}` WHERE user_id < 0")
     spark.sql(f"ALTER TABLE delta.`{delta}` RENAME COLUMN value TO old")

@@ -12,7 +12,10 @@ from eval_engine.tables import RANKS
 
 def test_an_item_passes_exactly_if_it_is_in_the_top_k_for_certain(finished_run: Any, spark: SparkSession) -> None:
     lake = Lake(spark, finished_run.config["lake"])
-    found = {(r["model"], r["user_id"], r["k"]): r["threshold"] for r in spark.sql(thresholds_sql(lake.name(RANKS), (1, 9, 25, 26))).collect()}
+    found = {
+        (r["model"], r["user_id"], r["k"]): r["threshold"]
+        for r in spark.sql(thresholds_sql(lake.name(RANKS), (1, 9, 25, 26))).collect()
+    }
     assert len(found) == 2 * len(finished_run.users) * 4
     for (model, user, k), threshold in found.items():
         u = int(np.flatnonzero(finished_run.users == user)[0])

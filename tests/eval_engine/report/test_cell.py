@@ -29,12 +29,17 @@ def row(model, value, estimator="ure_macro", low=None, high=None, n_users=100, n
     return EstimateRow(model, estimator, "recall", 10, value, None, low, high, n_users, n_left_out, "")
 
 
-@pytest.mark.parametrize(("x", "text"), [(0.12345, "0.1235"), (0.0, "0.0000"), (None, UNDEFINED), (math.nan, UNDEFINED), (math.inf, UNDEFINED)])
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [(0.12345, "0.1235"), (0.0, "0.0000"), (None, UNDEFINED), (math.nan, UNDEFINED), (math.inf, UNDEFINED)],
+)
 def test_value_text(x, text):
     assert value_text(x, 4) == text
 
 
-@pytest.mark.parametrize(("largest", "decimals"), [(0.9, 4), (0.0345, 4), (0.00345, 5), (0.000345, 6), (1e-15, 9), (0.0, 4), (None, 4)])
+@pytest.mark.parametrize(
+    ("largest", "decimals"), [(0.9, 4), (0.0345, 4), (0.00345, 5), (0.000345, 6), (1e-15, 9), (0.0, 4), (None, 4)]
+)
 def test_small_values_get_more_decimals(largest, decimals):
     (panel,) = panels(Answers([row("a", largest), row("b", 0.0)]))
     assert digits(panel, panel.schemes[0]) == decimals
@@ -70,7 +75,10 @@ def test_users_are_grouped_and_ranges_shown():
         row("a", 0.1, "ure_micro", n_users=1020),
         row("a", 0.1, "full_micro", n_users=1020),
     ]
-    assert users_text(panels(Answers(rows))[0]) == "URE macro: 990 to 1,000 users, 20 to 30 left out. URE micro, URE micro's target: 1,020 users."
+    assert (
+        users_text(panels(Answers(rows))[0])
+        == "URE macro: 990 to 1,000 users, 20 to 30 left out. URE micro, URE micro's target: 1,020 users."
+    )
 
 
 def test_counts_and_shares():
@@ -79,21 +87,32 @@ def test_counts_and_shares():
 
 
 def test_whom_is_left_out_is_said():
-    rows = [row("a", 0.1, n_left_out=5)._replace(left_out="users without a positive"), row("a", 0.1, "ure_micro", n_left_out=5)]
-    assert users_text(panels(Answers(rows))[0]) == "URE macro: 100 users, 5 left out (without a positive). URE micro: 100 users, 5 left out."
+    rows = [
+        row("a", 0.1, n_left_out=5)._replace(left_out="users without a positive"),
+        row("a", 0.1, "ure_micro", n_left_out=5),
+    ]
+    assert (
+        users_text(panels(Answers(rows))[0])
+        == "URE macro: 100 users, 5 left out (without a positive). URE micro: 100 users, 5 left out."
+    )
 
 
 def test_users_that_are_not_known_are_counted_unless_the_reason_says_so():
     unknown = row("a", None)._replace(n_unknown=7)
     assert users_text(panels(Answers([unknown]))[0]) == "URE macro: 100 users, up to 7 not known from partial lists."
-    assert users_text(panels(Answers([unknown._replace(reason="of 7 users it cannot be known")]))[0]) == "URE macro: 100 users."
+    assert (
+        users_text(panels(Answers([unknown._replace(reason="of 7 users it cannot be known")]))[0])
+        == "URE macro: 100 users."
+    )
 
 
 def test_reasons_once_per_column():
     why = "no user can be used"
     all_missing = [row(m, None, "ure_balanced")._replace(reason=why) for m in "abcde"]
     one_missing = [row("a", None)._replace(reason=why), *(row(m, 0.1, low=0.0, high=0.2) for m in "bcde")]
-    some = [row(m, None, "ure_micro")._replace(reason=f"of {m} users") for m in "ab"] + [row("c", 0.1, "ure_micro", 0.0, 0.2)]
+    some = [row(m, None, "ure_micro")._replace(reason=f"of {m} users") for m in "ab"] + [
+        row("c", 0.1, "ure_micro", 0.0, 0.2)
+    ]
     (panel,) = panels(Answers(all_missing + one_missing + some))
     assert reasons(panel) == [
         "URE balanced: no user can be used.",
@@ -112,14 +131,21 @@ def test_a_missing_interval_has_a_reason_too():
 def test_ties_are_told_where_they_show_and_in_the_terminal_where_they_matter():
     small = row("a", 0.2, low=0.1, high=0.3)._replace(ties_low=0.19, ties_high=0.21)
     large = row("b", 0.2, low=0.1, high=0.3)._replace(ties_low=0.0, ties_high=0.21)
-    assert (ties_text(small, 4), ties_text(small._replace(ties_high=0.19), 4), ties_text(row("a", 0.2), 4), ties_text(None, 4)) == (
+    assert (
+        ties_text(small, 4),
+        ties_text(small._replace(ties_high=0.19), 4),
+        ties_text(row("a", 0.2), 4),
+        ties_text(None, 4),
+    ) == (
         "0.1900 to 0.2100",
         "",
         "",
         "",
     )
     assert open_ties(panels(Answers([small]))[0]) == []
-    assert open_ties(panels(Answers([small, large]))[0]) == ["URE macro, equal scores ordered against or for the model: b 0.0000 to 0.2100."]
+    assert open_ties(panels(Answers([small, large]))[0]) == [
+        "URE macro, equal scores ordered against or for the model: b 0.0000 to 0.2100."
+    ]
 
 
 def test_names():

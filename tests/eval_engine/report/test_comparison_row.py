@@ -6,7 +6,9 @@ import pytest
 
 from eval_engine.report.comparison_row import ComparisonRow
 
-PAIR = ComparisonRow("ure_macro", "recall", 10, "a", "b", 0.1, 0.05, 0.2, 0.95, 0.01, 0.02, "a better", 7, 5, 3, 0.01, 40, 0.8)
+PAIR = ComparisonRow(
+    "ure_macro", "recall", 10, "a", "b", 0.1, 0.05, 0.2, 0.95, 0.01, 0.02, "a better", 7, 5, 3, 0.01, 40, 0.8
+)
 
 
 def test_turned():

@@ -32,7 +32,10 @@ ROWS = [
 
 def printed(rows, width=120, colours=False, comparisons=()):
     file = io.StringIO()
-    print_report(Answers(rows, comparisons), Console(file=file, width=width, force_terminal=colours, color_system="truecolor" if colours else None))
+    print_report(
+        Answers(rows, comparisons),
+        Console(file=file, width=width, force_terminal=colours, color_system="truecolor" if colours else None),
+    )
     return file.getvalue()
 
 
@@ -85,22 +88,44 @@ ALL = [
 def test_seven_columns_fit_with_intervals_on_two_lines_if_need_be(width):
     text = printed(ALL, width)
     assert max(len(line) for line in text.splitlines()) <= width
-    for number in ("0.0312", "0.4801", "0.0280", "0.0324", "0.0277", "0.0299", "0.0291", "0.0278", "0.0267", "0.0289", "0.0281"):
+    for number in (
+        "0.0312",
+        "0.4801",
+        "0.0280",
+        "0.0324",
+        "0.0277",
+        "0.0299",
+        "0.0291",
+        "0.0278",
+        "0.0267",
+        "0.0289",
+        "0.0281",
+    ):
         assert number in text
     assert ("0.0280–0.0324" in text) is (width >= 94)
 
 
 def test_a_missing_value_is_a_dash_and_its_reason_stands_below_once():
-    missing = [row._replace(reason="of all users it cannot be known: [why]") for row in column("ure_mean", 5, dict.fromkeys("abc"))]
-    hit_rate = [row._replace(metric="hit_rate") for row in missing + column("full_mean", 5, {"a": 0.1, "b": 0.2, "c": 0.3})]
+    missing = [
+        row._replace(reason="of all users it cannot be known: [why]")
+        for row in column("ure_mean", 5, dict.fromkeys("abc"))
+    ]
+    hit_rate = [
+        row._replace(metric="hit_rate") for row in missing + column("full_mean", 5, {"a": 0.1, "b": 0.2, "c": 0.3})
+    ]
     text = printed(hit_rate)
     assert ["a", "0.1000", "–"] in [line.split() for line in text.splitlines()]
     assert text.count("URE: of all users it cannot be known: [why].") == 1
 
 
-@pytest.mark.parametrize(("metric", "k", "truth", "ure"), [("auc", 0, "full_macro", "ure_macro"), ("precision", 10, "full_mean", "ure_mean")])
+@pytest.mark.parametrize(
+    ("metric", "k", "truth", "ure"), [("auc", 0, "full_macro", "ure_macro"), ("precision", 10, "full_mean", "ure_mean")]
+)
 def test_panels_of_other_metrics(metric, k, truth, ure):
-    rows = [r._replace(metric=metric) for r in column(truth, k, {"a": 0.8, "b": 0.7}) + column(ure, k, {"a": 0.79, "b": 0.71}, half=0.01)]
+    rows = [
+        r._replace(metric=metric)
+        for r in column(truth, k, {"a": 0.8, "b": 0.7}) + column(ure, k, {"a": 0.79, "b": 0.71}, half=0.01)
+    ]
     lines = [line.split() for line in printed(rows).splitlines()]
     assert ["model", "truth", "95", "%", "interval"] in lines
     assert ["a", "0.8000", "0.7900", "0.7800–0.8000"] in lines
@@ -108,7 +133,9 @@ def test_panels_of_other_metrics(metric, k, truth, ure):
 
 
 def test_a_flip_that_comparisons_decide_is_clear_and_the_legend_says_why():
-    rows = column("full_macro", 10, {"a": 0.3, "b": 0.2}, half=0.2) + column("traditional", 5, {"a": 0.5, "b": 0.6}, half=0.2)
+    rows = column("full_macro", 10, {"a": 0.3, "b": 0.2}, half=0.2) + column(
+        "traditional", 5, {"a": 0.5, "b": 0.6}, half=0.2
+    )
     pairs = [
         ComparisonRow("full_macro", "recall", 10, "a", "b", 0.1, 0.05, 0.15, 0.95, 0.001, 0.001, "a better"),
         ComparisonRow("traditional", "recall", 5, "a", "b", -0.1, -0.15, -0.05, 0.95, 0.001, 0.001, "b better"),

@@ -7,19 +7,57 @@ import pytest
 
 from eval_engine.report.answers import Answers
 from eval_engine.report.comparison_row import ComparisonRow
-from eval_engine.report.duels import FEW, Duels, chance_text, chances_text, duel_text, duels, needed_text, outcome, verdict_text
+from eval_engine.report.duels import (
+    FEW,
+    Duels,
+    chance_text,
+    chances_text,
+    duel_text,
+    duels,
+    needed_text,
+    outcome,
+    verdict_text,
+)
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.panel import Panel, panels
 
 
-def panel_of(values: dict[str, float | None], verdicts: dict[tuple[str, str], str], estimator: str = "ure_balanced") -> Panel:
+def panel_of(
+    values: dict[str, float | None], verdicts: dict[tuple[str, str], str], estimator: str = "ure_balanced"
+) -> Panel:
     """One estimator; pairs that have no verdict are `a better` for the larger value. Pairs are stored in the order of names, as the table has them."""
-    rows = [EstimateRow(m, estimator, "recall", 10, v, None, None, None, 100, 5, "", chance_best=0.5) for m, v in values.items()]
+    rows = [
+        EstimateRow(m, estimator, "recall", 10, v, None, None, None, 100, 5, "", chance_best=0.5)
+        for m, v in values.items()
+    ]
     pairs = []
     for a, b in combinations(sorted(values), 2):
         difference = None if values[a] is None or values[b] is None else values[a] - values[b]
-        verdict = verdicts.get((a, b), "not decided" if difference is None else "a better" if difference > 0 else "b better")
-        pairs.append(ComparisonRow(estimator, "recall", 10, a, b, difference, None, None, 0.95, 0.01, 0.02, verdict, 1, 2, 3, 0.01, 400, 0.8))
+        verdict = verdicts.get(
+            (a, b), "not decided" if difference is None else "a better" if difference > 0 else "b better"
+        )
+        pairs.append(
+            ComparisonRow(
+                estimator,
+                "recall",
+                10,
+                a,
+                b,
+                difference,
+                None,
+                None,
+                0.95,
+                0.01,
+                0.02,
+                verdict,
+                1,
+                2,
+                3,
+                0.01,
+                400,
+                0.8,
+            )
+        )
     (panel,) = panels(Answers(rows, pairs))
     return panel
 
@@ -47,7 +85,9 @@ def test_nothing_where_nothing_was_compared():
     assert duels(panel_of({"a": 0.1}, {})) is None
     assert duels(panel_of({"a": 0.1, "b": None}, {})) is None
     assert duels(panel_of({"a": None, "b": None}, {})) is None
-    (panel,) = panels(Answers([EstimateRow(m, "ure_macro", "recall", 10, 0.1, None, None, None, 1, 0, "") for m in "ab"]))
+    (panel,) = panels(
+        Answers([EstimateRow(m, "ure_macro", "recall", 10, 0.1, None, None, None, 1, 0, "") for m in "ab"])
+    )
     assert duels(panel) is None
 
 
@@ -58,7 +98,9 @@ def test_the_best_estimate_speaks_and_the_truth_where_there_is_no_other():
             for e in estimators
             for m, v in (("a", 0.1), ("b", 0.2))
         ]
-        pairs = [ComparisonRow(e, metric, 10, "a", "b", -0.1, None, None, 0.95, 0.1, 0.1, "not decided") for e in estimators]
+        pairs = [
+            ComparisonRow(e, metric, 10, "a", "b", -0.1, None, None, 0.95, 0.1, 0.1, "not decided") for e in estimators
+        ]
         told = duels(panels(Answers(rows, pairs))[0])
         return told.by if told else ""
 
@@ -76,9 +118,13 @@ def test_the_outcome_in_words():
     assert outcome(found(three)) == "a beats every other model"
     assert outcome(found(three, {("a", "b"): "not decided"})) == "a leads, but is not told apart from b and beats c"
     assert (
-        outcome(found(three, {("a", "b"): "equivalent", ("a", "c"): "not decided"})) == "a leads, but is not told apart from c and is equivalent to b"
+        outcome(found(three, {("a", "b"): "equivalent", ("a", "c"): "not decided"}))
+        == "a leads, but is not told apart from c and is equivalent to b"
     )
-    assert outcome(found(three, {("a", "b"): "not decided", ("a", "c"): "not decided"})) == "a leads, but is not told apart from b and c"
+    assert (
+        outcome(found(three, {("a", "b"): "not decided", ("a", "c"): "not decided"}))
+        == "a leads, but is not told apart from b and c"
+    )
 
 
 @pytest.mark.parametrize("n", [2, FEW, FEW + 1, 20])
@@ -92,13 +138,26 @@ def test_of_many_models_the_terminal_shows_neighbours_and_the_best_against_all(n
 def test_texts():
     pair = found({"a": 0.3, "b": 0.2}).pairs[0]
     undecided = pair._replace(verdict="not decided")
-    assert (verdict_text(pair), verdict_text(pair.turned()), verdict_text(undecided)) == ("better", "worse", "not decided")
+    assert (verdict_text(pair), verdict_text(pair.turned()), verdict_text(undecided)) == (
+        "better",
+        "worse",
+        "not decided",
+    )
     assert (duel_text(pair._replace(ties=1234)), duel_text(pair._replace(wins=None))) == ("1–1,234–3", "–")
     assert needed_text(undecided, 100) == "400"
     assert needed_text(undecided._replace(users_needed=90_863_600), 100) == "9e7"
     assert needed_text(undecided, 400) == "–"  # there are as many: it is the number of pairs that leaves it open
     assert needed_text(pair, 100) == needed_text(undecided._replace(users_needed=None), 100) == "–"
-    assert [chance_text(x) for x in (0.0, 0.004, 0.014, 0.5, 0.99, 1.0, None, math.nan)] == ["<1 %", "<1 %", "1 %", "50 %", "99 %", ">99 %", "–", "–"]
+    assert [chance_text(x) for x in (0.0, 0.004, 0.014, 0.5, 0.99, 1.0, None, math.nan)] == [
+        "<1 %",
+        "<1 %",
+        "1 %",
+        "50 %",
+        "99 %",
+        ">99 %",
+        "–",
+        "–",
+    ]
 
 
 def test_chances_leave_out_those_without():

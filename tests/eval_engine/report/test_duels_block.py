@@ -21,7 +21,20 @@ EVIL = '<script>alert("x")</script> & $title [bold]'
 def answers_of(names: list[str], wins: int | None = 88) -> Answers:
     """The first is the best; neighbours are not decided."""
     rows = [
-        EstimateRow(m, "ure_balanced", "recall", 10, 1 - 0.01 * i, 0.01, 0.0, 0.2, 1174, 826, "", chance_best=0.5 if i < 2 else 0.0)
+        EstimateRow(
+            m,
+            "ure_balanced",
+            "recall",
+            10,
+            1 - 0.01 * i,
+            0.01,
+            0.0,
+            0.2,
+            1174,
+            826,
+            "",
+            chance_best=0.5 if i < 2 else 0.0,
+        )
         for i, m in enumerate(names)
     ]
     pairs = []
@@ -29,7 +42,24 @@ def answers_of(names: list[str], wins: int | None = 88) -> Answers:
         verdict, p, d = ("not decided", 0.4, 0.01) if j == i + 1 else ("a better", 0.00001, 0.01 * (j - i))
         pairs.append(
             ComparisonRow(
-                "ure_balanced", "recall", 10, names[i], names[j], d, d - 0.02, d + 0.02, 0.95, p, p, verdict, wins, 1026, 60, 0.01, 4069, 0.8
+                "ure_balanced",
+                "recall",
+                10,
+                names[i],
+                names[j],
+                d,
+                d - 0.02,
+                d + 0.02,
+                0.95,
+                p,
+                p,
+                verdict,
+                wins,
+                1026,
+                60,
+                0.01,
+                4069,
+                0.8,
             )
         )
     return Answers(rows, pairs)
@@ -52,7 +82,9 @@ def test_four_models_take_a_dozen_lines():
     assert len(lines) <= 12
     text = "\n".join(lines)
     told = " ".join(lines)
-    assert told.startswith(f"{QUESTION}, by URE balanced recall@10: mf_ips leads, but is not told apart from mf and beats popularity and random")
+    assert told.startswith(
+        f"{QUESTION}, by URE balanced recall@10: mf_ips leads, but is not told apart from mf and beats popularity and random"
+    )
     assert "mf_ips     mf         0.0100 -0.0100 to 0.0300 not decided   88–1,026–60  4,069" in text
     assert "Chance to be the best: mf_ips 50 %, mf 50 %, the other 2 <1 %." in told
 
@@ -91,10 +123,14 @@ def test_the_page_has_every_pair_folded_where_there_are_many(n):
     assert len(list(chances.iter("tr"))) == 1 + n
 
 
-@pytest.mark.parametrize("names", [["a", "b"], ["a" * 40, "$x^{$", "<&>"], [f"m{i}" for i in range(9)], [f"model_{i}" for i in range(35)]])
+@pytest.mark.parametrize(
+    "names", [["a", "b"], ["a" * 40, "$x^{$", "<&>"], [f"m{i}" for i in range(9)], [f"model_{i}" for i in range(35)]]
+)
 def test_the_picture_grows_by_the_matrix_and_is_the_same_for_the_same_rows(tmp_path, names):
     answers = answers_of(names)
     with_pairs = save_plot(answers, tmp_path / "1.png").read_bytes()
-    turned = answers._replace(estimates=answers.estimates[::-1], comparisons=[row.turned() for row in answers.comparisons[::-1]])
+    turned = answers._replace(
+        estimates=answers.estimates[::-1], comparisons=[row.turned() for row in answers.comparisons[::-1]]
+    )
     assert save_plot(turned, tmp_path / "2.png").read_bytes() == with_pairs
     assert len(save_plot(answers._replace(comparisons=()), tmp_path / "3.png").read_bytes()) < len(with_pairs)

@@ -10,27 +10,56 @@ from eval_engine.report.orders import agreements
 from eval_engine.report.panel import Panel, panels
 
 
-def panel_of(columns: dict[str, tuple[float | None, ...]], half: float | None = 0.001, pairs: list[ComparisonRow] | tuple[()] = ()) -> Panel:
+def panel_of(
+    columns: dict[str, tuple[float | None, ...]],
+    half: float | None = 0.001,
+    pairs: list[ComparisonRow] | tuple[()] = (),
+) -> Panel:
     """Models m0, m1, ... with these values; truth is m0 best unless the columns say otherwise."""
     rows = []
     for estimator, values in columns.items():
         for i, value in enumerate(values):
             low, high = (None, None) if value is None or half is None else (value - half, value + half)
-            rows.append(EstimateRow(f"m{i}", estimator, "recall", 5 if estimator == "traditional" else 10, value, None, low, high, 10, 0, ""))
+            rows.append(
+                EstimateRow(
+                    f"m{i}",
+                    estimator,
+                    "recall",
+                    5 if estimator == "traditional" else 10,
+                    value,
+                    None,
+                    low,
+                    high,
+                    10,
+                    0,
+                    "",
+                )
+            )
     (panel,) = panels(Answers(rows, pairs))
     return panel
 
 
 def test_traditional_wrong_and_ure_right():
-    panel = panel_of({"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_macro": (0.3, 0.1), "ure_micro": (0.3, 0.1)})
-    assert conclusion(panel) == "Traditional recall@5 puts m1 above m0; the truth at 10 is the other way round. URE has it right."
+    panel = panel_of(
+        {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_macro": (0.3, 0.1), "ure_micro": (0.3, 0.1)}
+    )
+    assert (
+        conclusion(panel)
+        == "Traditional recall@5 puts m1 above m0; the truth at 10 is the other way round. URE has it right."
+    )
     assert headline(panel) == "Traditional recall@5 picks m1; the best model is m0, and URE finds it"
 
 
 def test_nothing_wrong_is_said_as_plainly():
     panel = panel_of({"full_macro": (0.3, 0.2, 0.1), "traditional": (0.7, 0.6, 0.5), "ure_macro": (0.3, 0.2, 0.1)})
-    assert conclusion(panel) == "Traditional recall@5 orders all 3 pairs of models as the truth at 10 does. URE has every pair right."
-    assert headline(panel) == "Traditional recall@5 orders all 3 pairs of models as the truth does; URE orders no pair wrong"
+    assert (
+        conclusion(panel)
+        == "Traditional recall@5 orders all 3 pairs of models as the truth at 10 does. URE has every pair right."
+    )
+    assert (
+        headline(panel)
+        == "Traditional recall@5 orders all 3 pairs of models as the truth does; URE orders no pair wrong"
+    )
 
 
 def test_ure_wrong_is_not_hidden():
@@ -62,7 +91,9 @@ def test_noise_is_called_noise(half, noisy):
 def test_without_truth_nobody_is_called_wrong():
     panel = panel_of({"traditional": (0.5, 0.6), "ure_macro": (0.3, 0.1), "ure_micro": (0.3, 0.1)})
     text = conclusion(panel)
-    assert text.startswith("Traditional recall@5 puts m1 above m0; URE macro at 10 is the other way round. URE micro puts m0 first.")
+    assert text.startswith(
+        "Traditional recall@5 puts m1 above m0; URE macro at 10 is the other way round. URE micro puts m0 first."
+    )
     assert "wrong" not in text
     assert "right." not in text
     assert headline(panel) == "Traditional recall@5 picks m1, URE picks m0"
@@ -75,7 +106,9 @@ def test_without_truth_agreement_is_said():
 
 def test_ties_are_not_agreement():
     panel = panel_of({"full_macro": (0.3, 0.2, 0.1), "traditional": (0.7, 0.7, 0.5), "ure_macro": (None, 0.2, 0.1)})
-    assert "orders 2 of 3 pairs of models as the truth at 10 does; the other 1 is tied or undefined." in conclusion(panel)
+    assert "orders 2 of 3 pairs of models as the truth at 10 does; the other 1 is tied or undefined." in conclusion(
+        panel
+    )
     assert "every pair right" not in conclusion(panel)
     nothing = panel_of({"full_macro": (0.3, 0.1), "traditional": (0.5, 0.5)})
     assert "no pair of models that both put in an order" in conclusion(nothing)
@@ -112,19 +145,36 @@ def test_noise_is_decided_by_comparisons_and_not_called_conservative(p_holm, noi
 
 def test_balanced_ure_is_named_where_only_it_is_right():
     panel = panel_of(
-        {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (0.3, 0.1), "ure_macro": (0.1, 0.3), "ure_micro": (0.1, 0.3)}
+        {
+            "full_macro": (0.3, 0.1),
+            "traditional": (0.5, 0.6),
+            "ure_balanced": (0.3, 0.1),
+            "ure_macro": (0.1, 0.3),
+            "ure_micro": (0.1, 0.3),
+        }
     )
     assert "URE balanced has it right." in conclusion(panel)
     assert headline(panel).endswith("and of the URE estimates only URE balanced finds it")
     panel = panel_of(
-        {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (0.3, 0.1), "ure_macro": (0.3, 0.1), "ure_micro": (0.1, 0.3)}
+        {
+            "full_macro": (0.3, 0.1),
+            "traditional": (0.5, 0.6),
+            "ure_balanced": (0.3, 0.1),
+            "ure_macro": (0.3, 0.1),
+            "ure_micro": (0.1, 0.3),
+        }
     )
     assert "URE balanced and URE macro have it right." in conclusion(panel)
     assert headline(panel).endswith("and of the URE estimates only URE balanced and URE macro find it")
 
 
 def test_an_undefined_ure_is_neither_right_nor_wrong():
-    columns = {"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_balanced": (None, None), "ure_macro": (0.3, 0.1)}
+    columns = {
+        "full_macro": (0.3, 0.1),
+        "traditional": (0.5, 0.6),
+        "ure_balanced": (None, None),
+        "ure_macro": (0.3, 0.1),
+    }
     assert conclusion(panel_of(columns)).endswith("URE has it right.")
     assert headline(panel_of(columns)).endswith("and URE finds it")
     alone = panel_of({"full_mean": (0.3, 0.1), "ure_mean": (None, None)})

@@ -13,10 +13,38 @@ EVIL = '<script>alert("x")</script> & $title'
 def rows(names=("a", "b")):
     found = []
     for i, name in enumerate(names):
-        found.append(EstimateRow(name, "full_macro", "recall", 10, 0.3 - 0.1 * i, None, None, None, 1000, 20, "the mean recall"))
-        found.append(EstimateRow(name, "traditional", "recall", 5, 0.5 + 0.1 * i, 0.01, 0.48 + 0.1 * i, 0.52 + 0.1 * i, 900, 120, "something <else>"))
         found.append(
-            EstimateRow(name, "ure_macro", "recall", 10, None if i else 0.31, None, None, None, 900, 120, "mean recall of some users" if i else None)
+            EstimateRow(name, "full_macro", "recall", 10, 0.3 - 0.1 * i, None, None, None, 1000, 20, "the mean recall")
+        )
+        found.append(
+            EstimateRow(
+                name,
+                "traditional",
+                "recall",
+                5,
+                0.5 + 0.1 * i,
+                0.01,
+                0.48 + 0.1 * i,
+                0.52 + 0.1 * i,
+                900,
+                120,
+                "something <else>",
+            )
+        )
+        found.append(
+            EstimateRow(
+                name,
+                "ure_macro",
+                "recall",
+                10,
+                None if i else 0.31,
+                None,
+                None,
+                None,
+                900,
+                120,
+                "mean recall of some users" if i else None,
+            )
         )
     return found
 
@@ -70,14 +98,24 @@ def test_the_picture_is_inside_and_nothing_is_loaded(tmp_path):
     (image,) = [attrs for tag, attrs in parser.seen if tag == "img"]
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == picture.read_bytes()
     assert image["alt"].startswith("Traditional recall@5 puts b above a")
-    assert not [attrs for tag, attrs in parser.seen if tag in ("link", "script", "iframe") or "http" in attrs.get("src", "") + attrs.get("href", "")]
+    assert not [
+        attrs
+        for tag, attrs in parser.seen
+        if tag in ("link", "script", "iframe") or "http" in attrs.get("src", "") + attrs.get("href", "")
+    ]
 
 
 def test_cells_orders_estimands_and_users(tmp_path):
     page = saved(tmp_path, rows(), {"run_id": "r1"}, None)
-    assert '<td><strong>0.3000</strong><small>–</small></td><td>0.5000 <span class="clear">▼1</span><small>0.4800 to 0.5200</small></td>' in page
+    assert (
+        '<td><strong>0.3000</strong><small>–</small></td><td>0.5000 <span class="clear">▼1</span><small>0.4800 to 0.5200</small></td>'
+        in page
+    )
     assert '<th scope="row">b</th><td>0.2000<small>–</small></td>' in page
-    assert '<span class="clear">b</span> → <span class="clear">a</span></td><td>1 of 1 pairs unlike the truth, 1 of them clear' in page
+    assert (
+        '<span class="clear">b</span> → <span class="clear">a</span></td><td>1 of 1 pairs unlike the truth, 1 of them clear'
+        in page
+    )
     assert "a; undefined: b" in page
     assert '<th scope="row">truth</th><td>the mean recall</td><td>1,000</td><td>20</td>' in page
     assert '<th scope="row">URE macro</th><td>mean recall of some users</td><td>900</td><td>120</td>' in page

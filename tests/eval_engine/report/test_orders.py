@@ -24,7 +24,9 @@ def rows(scheme: Scheme, values: dict[str, float | None], half: float | None = N
     for model, value in values.items():
         low, high = (None, None) if half is None or value is None else (value - half, value + half)
         se = None if half is None else half / 1.96
-        found.append(EstimateRow(model, scheme.estimator, scheme.metric.name, scheme.metric.k, value, se, low, high, 100, 0, ""))
+        found.append(
+            EstimateRow(model, scheme.estimator, scheme.metric.name, scheme.metric.k, value, se, low, high, 100, 0, "")
+        )
     return found
 
 
@@ -81,7 +83,9 @@ def test_an_interval_cut_off_at_zero_keeps_its_uncut_half_width():
         EstimateRow(model, "traditional", "recall", 5, value, 0.02, max(value - 0.04, 0.0), value + 0.04, 9, 0, "")
         for model, value in (("a", 0.0), ("b", 0.05))
     ]
-    assert agreements(panel_of(rows(TRUTH, {"a": 0.3, "b": 0.1}), cut))[0].flips[0].clear is False  # 0.05 < sqrt(2) * 0.04
+    assert (
+        agreements(panel_of(rows(TRUTH, {"a": 0.3, "b": 0.1}), cut))[0].flips[0].clear is False
+    )  # 0.05 < sqrt(2) * 0.04
 
 
 def pair(scheme: Scheme, a: str, b: str, difference: float, p_holm: float | None) -> ComparisonRow:
@@ -93,7 +97,9 @@ def pair(scheme: Scheme, a: str, b: str, difference: float, p_holm: float | None
 def clear_of(traditional_p: float | None, truth_p: float | None, half: float) -> tuple[bool, bool]:
     """Of the one flip: whether it is clear, and whether users were compared for it."""
     estimates = rows(TRUTH, {"a": 0.3, "b": 0.1}, half) + rows(TRADITIONAL, {"a": 0.50, "b": 0.51}, half)
-    (panel,) = panels(Answers(estimates, [pair(TRADITIONAL, "a", "b", -0.01, traditional_p), pair(TRUTH, "b", "a", -0.2, truth_p)]))
+    (panel,) = panels(
+        Answers(estimates, [pair(TRADITIONAL, "a", "b", -0.01, traditional_p), pair(TRUTH, "b", "a", -0.2, truth_p)])
+    )
     (flip,) = agreements(panel)[0].flips
     return flip.clear, flip.paired
 
@@ -114,7 +120,10 @@ def test_a_pair_without_p_goes_by_the_intervals():
 
 
 def test_ties_and_undefined_are_undecided_not_flipped():
-    panel = panel_of(rows(TRUTH, {"a": 0.3, "b": 0.2, "c": 0.1, "d": None}), rows(TRADITIONAL, {"a": 0.5, "b": 0.5, "c": 0.6, "d": 0.1}))
+    panel = panel_of(
+        rows(TRUTH, {"a": 0.3, "b": 0.2, "c": 0.1, "d": None}),
+        rows(TRADITIONAL, {"a": 0.5, "b": 0.5, "c": 0.6, "d": 0.1}),
+    )
     (found,) = agreements(panel)
     assert {(f.above, f.below) for f in found.flips} == {("c", "a"), ("c", "b")}
     assert set(found.undecided) == {("a", "b"), ("a", "d"), ("b", "d"), ("c", "d")}
@@ -128,7 +137,9 @@ def test_one_model_has_no_pairs():
 
 def test_without_truth_traditional_is_held_against_ure_and_ure_against_nothing():
     panel = panel_of(
-        rows(URE, {"a": 0.3, "b": 0.1}, half=0.01), rows(MICRO, {"a": 0.1, "b": 0.3}, half=0.01), rows(TRADITIONAL, {"a": 0.5, "b": 0.6}, half=0.01)
+        rows(URE, {"a": 0.3, "b": 0.1}, half=0.01),
+        rows(MICRO, {"a": 0.1, "b": 0.3}, half=0.01),
+        rows(TRADITIONAL, {"a": 0.5, "b": 0.6}, half=0.01),
     )
     (found,) = agreements(panel)
     assert (found.scheme, found.reference) == (TRADITIONAL, URE)
@@ -141,7 +152,9 @@ def test_ure_micro_is_the_reference_where_it_is_all_there_is():
 
 
 def test_with_truth_every_ure_is_held_against_it_too():
-    panel = panel_of(rows(TRUTH, {"a": 0.3, "b": 0.1}), rows(URE, {"a": 0.3, "b": 0.1}), rows(MICRO, {"a": 0.1, "b": 0.3}))
+    panel = panel_of(
+        rows(TRUTH, {"a": 0.3, "b": 0.1}), rows(URE, {"a": 0.3, "b": 0.1}), rows(MICRO, {"a": 0.1, "b": 0.3})
+    )
     assert {a.scheme: len(a.flips) for a in agreements(panel)} == {URE: 0, MICRO: 1}
 
 
@@ -157,7 +170,9 @@ def test_misplaced_counts_both_directions():
     assert misplaced(agreements(panel)[0]) == {"a": (0, 2), "b": (1, 1), "c": (2, 0)}
 
 
-VALUES = st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.none(), st.just(math.nan), st.integers(-2, 2).map(float)), min_size=6)
+VALUES = st.dictionaries(
+    st.sampled_from("abcdef"), st.one_of(st.none(), st.just(math.nan), st.integers(-2, 2).map(float)), min_size=6
+)
 
 
 @given(VALUES, VALUES)

@@ -17,7 +17,12 @@ def row(model: str, estimator: str, value: float | None, k: int = 10, metric: st
 
 
 def test_one_panel_per_target_and_traditional_stands_beside_each():
-    rows = [row("m", "ure_macro", 0.1, 20), row("m", "ure_macro", 0.1, 5), row("m", "traditional", 0.5, 3), row("m", "traditional", 0.5, 1)]
+    rows = [
+        row("m", "ure_macro", 0.1, 20),
+        row("m", "ure_macro", 0.1, 5),
+        row("m", "traditional", 0.5, 3),
+        row("m", "traditional", 0.5, 1),
+    ]
     small, large = panels(Answers(rows))
     assert (small.target, large.target) == (Metric("recall", 5), Metric("recall", 20))
     assert [str(s) for s in small.schemes] == ["traditional recall@1", "traditional recall@3", "URE macro recall@5"]
@@ -29,14 +34,28 @@ def test_a_traditional_scheme_alone_has_no_target():
 
 
 def test_models_are_sorted_by_the_truth_undefined_last_ties_by_name():
-    rows = [row("b", "full_macro", 0.2), row("a", "full_macro", 0.2), row("n", "full_macro", math.nan), row("c", "full_macro", 0.3)]
+    rows = [
+        row("b", "full_macro", 0.2),
+        row("a", "full_macro", 0.2),
+        row("n", "full_macro", math.nan),
+        row("c", "full_macro", 0.3),
+    ]
     rows += [row("only_ure", "ure_macro", 0.9)]
     (panel,) = panels(Answers(rows))
     assert panel.models == ("c", "a", "b", "n", "only_ure")
 
 
 def test_models_are_sorted_by_ure_where_there_is_no_truth():
-    (panel,) = panels(Answers([row("a", "ure_macro", 0.1), row("b", "ure_macro", 0.2), row("a", "ure_micro", 0.9), row("b", "ure_micro", 0.1)]))
+    (panel,) = panels(
+        Answers(
+            [
+                row("a", "ure_macro", 0.1),
+                row("b", "ure_macro", 0.2),
+                row("a", "ure_micro", 0.9),
+                row("b", "ure_micro", 0.1),
+            ]
+        )
+    )
     assert panel.models == ("b", "a")
     assert panel.reference == Scheme("ure_macro", Metric("recall", 10))
     assert not panel.has_truth
@@ -55,7 +74,15 @@ def test_two_rows_for_one_cell_are_an_error_that_names_it():
 def test_recall_has_seven_columns_and_balanced_ure_stands_next_to_the_truth():
     names = ("full_micro", "ure_micro", "full_selected", "ure_macro", "ure_balanced", "full_macro")
     (panel,) = panels(Answers([*(row("m", name, 0.1) for name in names), row("m", "traditional", 0.5, 5)]))
-    labels = ["truth", "traditional", "URE balanced", "URE macro", "URE macro's target", "URE micro", "URE micro's target"]
+    labels = [
+        "truth",
+        "traditional",
+        "URE balanced",
+        "URE macro",
+        "URE macro's target",
+        "URE micro",
+        "URE micro's target",
+    ]
     assert [s.label for s in panel.schemes] == labels
     targets = {s.label: own.label for s in panel.schemes if (own := panel.target_of(s))}
     assert targets == {"URE balanced": "truth", "URE macro": "URE macro's target", "URE micro": "URE micro's target"}
@@ -77,12 +104,19 @@ def test_other_metrics_have_one_ure_and_the_truth_that_it_estimates(metric, k, e
     assert [s.label for s in panel.schemes] == labels
     assert panel.has_truth
     assert panel.truth == panel.schemes[0]
-    (alone,) = panels(Answers([row(model, name, 0.1, k, metric) for name in estimators if name[:3] == "ure" for model in "ab"]))
+    (alone,) = panels(
+        Answers([row(model, name, 0.1, k, metric) for name in estimators if name[:3] == "ure" for model in "ab"])
+    )
     assert (alone.has_truth, alone.truth, alone.reference.label) == (False, None, "URE")
 
 
 def test_without_truth_balanced_ure_is_the_reference_unless_it_is_undefined():
-    rows = [row("a", "ure_macro", 0.1), row("b", "ure_macro", 0.2), row("a", "ure_balanced", None), row("b", "ure_balanced", None)]
+    rows = [
+        row("a", "ure_macro", 0.1),
+        row("b", "ure_macro", 0.2),
+        row("a", "ure_balanced", None),
+        row("b", "ure_balanced", None),
+    ]
     assert panels(Answers(rows))[0].reference.estimator == "ure_macro"
     rows[3] = row("b", "ure_balanced", 0.3)
     (panel,) = panels(Answers(rows))
@@ -96,15 +130,27 @@ def test_a_truth_without_any_value_is_no_judge():
 
 
 def test_panels_come_in_the_order_that_was_asked_for_else_recall_first():
-    rows = [row("a", "ure_macro", 0.1, 0, "auc"), row("a", "ure_macro", 0.1, 20), row("a", "ure_macro", 0.1, 5), row("a", "ure_mean", 0.1, 5, "dcg")]
+    rows = [
+        row("a", "ure_macro", 0.1, 0, "auc"),
+        row("a", "ure_macro", 0.1, 20),
+        row("a", "ure_macro", 0.1, 5),
+        row("a", "ure_mean", 0.1, 5, "dcg"),
+    ]
     assert [str(panel.target) for panel in panels(Answers(rows))] == ["recall@5", "recall@20", "dcg@5", "auc"]
     asked = (Metric("dcg", 5), Metric("recall", 20))
-    assert [str(panel.target) for panel in panels(Answers(rows, metrics=asked))] == ["dcg@5", "recall@20", "recall@5", "auc"]
+    assert [str(panel.target) for panel in panels(Answers(rows, metrics=asked))] == [
+        "dcg@5",
+        "recall@20",
+        "recall@5",
+        "auc",
+    ]
 
 
 def test_a_pair_is_found_in_either_order():
     pair = ComparisonRow("ure_macro", "recall", 10, "a", "b", 0.1, 0.05, 0.15, 0.95, 0.01, 0.02, "a better", 7, 5, 3)
-    (panel,) = panels(Answers([row("a", "ure_macro", 0.2), row("b", "ure_macro", 0.1), row("a", "ure_micro", 0.2)], [pair]))
+    (panel,) = panels(
+        Answers([row("a", "ure_macro", 0.2), row("b", "ure_macro", 0.1), row("a", "ure_micro", 0.2)], [pair])
+    )
     scheme, other = panel.schemes
     assert panel.pair(scheme, "a", "b") == pair
     assert panel.pair(scheme, "b", "a") == pair.turned()

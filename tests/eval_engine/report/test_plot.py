@@ -12,10 +12,24 @@ from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.plot import DPI, WIDTH, save_plot
 
 
-def rows(names=("a", "b", "c"), estimators=("full_macro", "traditional", "ure_macro", "full_selected", "ure_micro", "full_micro"), k=10):
+def rows(
+    names=("a", "b", "c"),
+    estimators=("full_macro", "traditional", "ure_macro", "full_selected", "ure_micro", "full_micro"),
+    k=10,
+):
     return [
         EstimateRow(
-            m, e, "recall", 5 if e == "traditional" else k, 0.1 + 0.01 * ((i * 7 + j) % 5), 0.002, 0.09 + 0.01 * ((i * 7 + j) % 5), 0.2, 9, 1, ""
+            m,
+            e,
+            "recall",
+            5 if e == "traditional" else k,
+            0.1 + 0.01 * ((i * 7 + j) % 5),
+            0.002,
+            0.09 + 0.01 * ((i * 7 + j) % 5),
+            0.2,
+            9,
+            1,
+            "",
         )
         for i, m in enumerate(names)
         for j, e in enumerate(estimators)
@@ -48,7 +62,10 @@ def test_same_rows_in_any_order_same_bytes(tmp_path):
 
 
 def test_other_rows_other_bytes(tmp_path):
-    first, second = save_plot(Answers(rows()), tmp_path / "1.png"), save_plot(Answers(rows(("a", "b", "d"))), tmp_path / "2.png")
+    first, second = (
+        save_plot(Answers(rows()), tmp_path / "1.png"),
+        save_plot(Answers(rows(("a", "b", "d"))), tmp_path / "2.png"),
+    )
     assert first.read_bytes() != second.read_bytes()
 
 

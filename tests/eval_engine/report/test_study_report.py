@@ -12,7 +12,13 @@ from eval_engine.report.study_tables import print_study, save_page
 from eval_engine.studies.settings import UreStudy
 from eval_engine.studies.ure import FULL, SCHEMES, StudyEstimate, agreement_rows, cells
 
-SETTINGS = UreStudy(exposures=(10,), traditional=(1, 5), ure=(2, 10), truth=(1, 2, 10, 50, 60), show={"exposures": 10, "traditional": 5, "ure": 2})
+SETTINGS = UreStudy(
+    exposures=(10,),
+    traditional=(1, 5),
+    ure=(2, 10),
+    truth=(1, 2, 10, 50, 60),
+    show={"exposures": 10, "traditional": 5, "ure": 2},
+)
 TRUTH = {"ips": 0.30, "dr": 0.28, "mf": 0.20, "negs": 0.25, "<b>pop": 0.10}
 AT_50 = {"ips": 0.50, "dr": 0.52, "mf": 0.70, "negs": 0.72, "<b>pop": 0.60}  # the order among many
 GROUPS = {"ips": "debiased", "dr": "debiased", "negs": "hard negatives", "mf": "not debiased"}
@@ -26,21 +32,34 @@ def study(groups: dict[str, str] | None = None, models: tuple[str, ...] = tuple(
             deep = cell.k >= 50 if cell.scheme == FULL else cell.scheme == "traditional" and cell.k == 5
             value = (AT_50 if deep else TRUTH)[model] - (0.01 if cell.scheme == "ure_macro" else 0)
             rows.append(StudyEstimate(model, *cell, value, 0.01, value - 0.02, value + 0.02, 0.95, 100, 5, 0))
-    return Study(SETTINGS, 100.0, rows, list(agreement_rows(rows, SETTINGS, 100.0)), GROUPS if groups is None else groups)
+    return Study(
+        SETTINGS, 100.0, rows, list(agreement_rows(rows, SETTINGS, 100.0)), GROUPS if groups is None else groups
+    )
 
 
 def test_the_headline_is_hard_negatives_above_debiasing_where_that_is_so():
-    assert headline(study()) == "Traditional recall@5 of 10 exposures puts negs, hard negatives and no debiasing, above dr, ips: truly it is below"
-    assert headline(study({})) == "Traditional recall@5 of 10 exposures puts negs first; it is truly 3rd of 5 by recall@2"
+    assert (
+        headline(study())
+        == "Traditional recall@5 of 10 exposures puts negs, hard negatives and no debiasing, above dr, ips: truly it is below"
+    )
+    assert (
+        headline(study({})) == "Traditional recall@5 of 10 exposures puts negs first; it is truly 3rd of 5 by recall@2"
+    )
     right = study(models=("negs", "mf", "<b>pop"))
-    assert headline(right) == "Traditional recall@5 of 10 exposures puts negs (hard negatives) first; it is truly the best too by recall@2"
+    assert (
+        headline(right)
+        == "Traditional recall@5 of 10 exposures puts negs (hard negatives) first; it is truly the best too by recall@2"
+    )
 
 
 def test_sentences_tell_picks_pairs_and_peaks():
     told = " ".join(sentences(study()))
     assert "puts negs (hard negatives) first; it is truly 3rd of 5 by recall@2." in told
     assert "2 models are truly better than negs and placed below it, 2 of them debiased." in told
-    assert "stands highest under the traditional scheme, 1st: above 2 debiased models that are truly better (dr, ips)." in told
+    assert (
+        "stands highest under the traditional scheme, 1st: above 2 debiased models that are truly better (dr, ips)."
+        in told
+    )
     assert "URE macro puts ips first, truly 1st" in told
     assert "of 10, by true recall@2 with 10 exposures: traditional 7, URE macro 0, URE micro 0" in told
     assert "fewest over the cutoffs of each: traditional 0 (at 1), URE macro 0 (at 2), URE micro 0 (at 2)" in told
@@ -58,14 +77,22 @@ def test_peaks_name_every_highest_point():
 
 def test_places_and_wrong_pairs():
     one = study()
-    assert {m: s.place for m, s in standings(one, one.shown(FULL)).items()} == {"ips": 1, "dr": 2, "negs": 3, "mf": 4, "<b>pop": 5}
+    assert {m: s.place for m, s in standings(one, one.shown(FULL)).items()} == {
+        "ips": 1,
+        "dr": 2,
+        "negs": 3,
+        "mf": 4,
+        "<b>pop": 5,
+    }
     assert truly_better(one, one.shown("traditional"), "mf") == ["dr", "ips"]
     assert [wrong_pairs(one, one.shown(scheme)) for scheme in SCHEMES] == [(7, 10), (0, 10), (0, 10)]
 
 
 def test_two_models_and_undefined_values_are_reported_too(tmp_path: Path):
     few = study(models=("ips", "mf"))
-    assert {p.reason for p in peaks(few.agreement)} == {"2 models have both values, but a correlation says something of 3 or more"}
+    assert {p.reason for p in peaks(few.agreement)} == {
+        "2 models have both values, but a correlation says something of 3 or more"
+    }
     assert any("no curve is defined" in text for text in sentences(few))
     hidden = [row._replace(value=None) if row.scheme == "traditional" else row for row in few.estimates]
     nothing = few._replace(estimates=hidden, agreement=list(agreement_rows(hidden, SETTINGS, 100.0)))

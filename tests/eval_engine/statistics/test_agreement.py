@@ -16,7 +16,9 @@ VALUES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3,
 def brute_force(x: list[float], y: list[float]) -> tuple[float, float, int]:
     n = len(x)
     mx, my = sum(x) / n, sum(y) / n
-    pearson = sum((a - mx) * (b - my) for a, b in zip(x, y, strict=True)) / math.sqrt(sum((a - mx) ** 2 for a in x) * sum((b - my) ** 2 for b in y))
+    pearson = sum((a - mx) * (b - my) for a, b in zip(x, y, strict=True)) / math.sqrt(
+        sum((a - mx) ** 2 for a in x) * sum((b - my) ** 2 for b in y)
+    )
     same = opposite = tied_x = tied_y = 0
     for i, j in combinations(range(n), 2):
         dx, dy = x[i] - x[j], y[i] - y[j]
@@ -37,7 +39,11 @@ def test_matches_brute_force(pairs):
         assert found.reason == "all models have the same value in one of the two"
         return
     pearson, kendall, flipped = brute_force(x.tolist(), y.tolist())
-    assert (found.pearson, found.kendall, found.n_flipped) == (pytest.approx(pearson, abs=1e-12), pytest.approx(kendall, abs=1e-12), flipped)
+    assert (found.pearson, found.kendall, found.n_flipped) == (
+        pytest.approx(pearson, abs=1e-12),
+        pytest.approx(kendall, abs=1e-12),
+        flipped,
+    )
     assert found.reason is None
 
 

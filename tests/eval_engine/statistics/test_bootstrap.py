@@ -40,7 +40,9 @@ def some_sums(n_models, n_buckets, seed):
 @settings(deadline=None, max_examples=60)
 def test_a_weight_is_a_hash_of_seed_replicate_and_bucket(seed, replicate, n_buckets):
     got = poisson_weights(seed, np.array([replicate, replicate + 3]), n_buckets)
-    np.testing.assert_array_equal(got, [[weight(seed, r, g) for g in range(n_buckets)] for r in (replicate, replicate + 3)])
+    np.testing.assert_array_equal(
+        got, [[weight(seed, r, g) for g in range(n_buckets)] for r in (replicate, replicate + 3)]
+    )
 
 
 def test_weights_do_not_change():
@@ -51,13 +53,17 @@ def test_weights_are_poisson():
     weights = poisson_weights(3, np.arange(4000), 256)
     n = weights.size
     expected = np.append(stats.poisson.pmf(np.arange(7), 1), stats.poisson.sf(6, 1)) * n
-    assert stats.chisquare(np.bincount(np.minimum(weights, 7).astype(int).ravel(), minlength=8), expected).pvalue > 0.001
+    assert (
+        stats.chisquare(np.bincount(np.minimum(weights, 7).astype(int).ravel(), minlength=8), expected).pvalue > 0.001
+    )
     for power, moment in [(1, 1), (2, 2), (3, 5), (4, 15)]:  # Bell numbers
         assert (weights**power).mean() == pytest.approx(moment, rel=0.01)
     for axis in (0, 1):  # as even over replicates and over buckets as chance is
         sums = weights.sum(axis=axis)
         assert stats.chisquare(sums, np.full(sums.size, sums.mean())).pvalue > 0.001
-        assert np.corrcoef(np.moveaxis(weights, axis, 0)[:-1].ravel(), np.moveaxis(weights, axis, 0)[1:].ravel())[0, 1] == pytest.approx(0, abs=0.004)
+        assert np.corrcoef(np.moveaxis(weights, axis, 0)[:-1].ravel(), np.moveaxis(weights, axis, 0)[1:].ravel())[
+            0, 1
+        ] == pytest.approx(0, abs=0.004)
     other = poisson_weights(4, np.arange(4000), 256)
     assert np.corrcoef(weights.ravel(), other.ravel())[0, 1] == pytest.approx(0, abs=0.004)
 
@@ -112,11 +118,15 @@ def test_memory_is_bounded(monkeypatch):
     assert peak < 3e6
 
 
-@pytest.mark.parametrize(("copies", "replicates"), [(2, 1), (4, 7), (6, 7), (36, 100), (36, 399)])  # of which numpy's product rounds rows differently
+@pytest.mark.parametrize(
+    ("copies", "replicates"), [(2, 1), (4, 7), (6, 7), (36, 100), (36, 399)]
+)  # of which numpy's product rounds rows differently
 def test_identical_models_tie_in_every_replicate(copies, replicates):
     rng = np.random.default_rng(copies)
     one, worse = rng.random(256), rng.random(256) / 3
-    ratios = bootstrap(np.vstack([[one] * copies, [worse]]), np.vstack([[rng.random(256) + 1] * (copies + 1)]), replicates, 1)
+    ratios = bootstrap(
+        np.vstack([[one] * copies, [worse]]), np.vstack([[rng.random(256) + 1] * (copies + 1)]), replicates, 1
+    )
     assert (ratios[:copies] == ratios[0]).all()
     np.testing.assert_allclose(chance_best(ratios), [1 / copies] * copies + [0], rtol=1e-12)
 
@@ -151,7 +161,9 @@ def test_intervals_cover():
     assert 0.93 <= np.mean((low <= 2 / 7) & (high >= 2 / 7)) <= 0.97
 
 
-@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), max_size=4), st.sets(st.integers(0, 3)))
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), max_size=4), st.sets(st.integers(0, 3))
+)
 @settings(deadline=None, max_examples=60)
 def test_chance_best_matches_brute_force(rows, undefined):
     ratios = np.reshape(rows, (len(rows), 4)).astype(float)

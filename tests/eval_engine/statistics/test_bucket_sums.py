@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from eval_engine.statistics.bucket_sums import N_BUCKETS, SUMS, Sums, add, added, bucket_of, no_sums
 from eval_engine.statistics.ratio import SCALE
 
-NUMBERS = st.floats(-1e4, 1e4, allow_nan=False) | st.just(float("nan")) | st.sampled_from([0.0, 1.0, 1e-13, -0.5, 1 / 3])
+NUMBERS = (
+    st.floats(-1e4, 1e4, allow_nan=False) | st.just(float("nan")) | st.sampled_from([0.0, 1.0, 1e-13, -0.5, 1 / 3])
+)
 
 
 def summed(terms, low, high, row, n_rows):
@@ -25,7 +27,9 @@ def rounded(x: float) -> int:
 
 
 def numbers(sums: Sums) -> list[list[int]]:
-    return [[int(w) * SCALE + int(p) for w, p in zip(*row, strict=True)] for row in zip(sums.whole, sums.part, strict=True)]
+    return [
+        [int(w) * SCALE + int(p) for w, p in zip(*row, strict=True)] for row in zip(sums.whole, sums.part, strict=True)
+    ]
 
 
 @given(st.lists(st.tuples(NUMBERS, st.sampled_from([0.0, 1.0, 2.5, 1e3]), st.integers(0, 2)), max_size=30))
@@ -58,7 +62,9 @@ def test_order_and_cuts_do_not_matter():
     order = rng.permutation(5000)
     shuffled = summed((a[order], b[order]), a[order], a[order], row[order], 7)
     parts = [summed((a[s], b[s]), a[s], a[s], row[s], 7) for s in (slice(0, 1), slice(1, 3000), slice(3000, None))]
-    merged = added(Sums(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), np.tile(np.arange(7), 3), 7)
+    merged = added(
+        Sums(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), np.tile(np.arange(7), 3), 7
+    )
     on_and_on = no_sums(7)
     for s in (slice(0, 2500), slice(2500, None)):
         add(on_and_on, (a[s], b[s]), a[s], a[s], row[s])

@@ -34,7 +34,9 @@ def test_of_means_it_is_the_paired_t_test():
         np.testing.assert_allclose([r.difference, r.p], [(x[r.first] - x[r.second]).mean(), want.pvalue], rtol=1e-9)
         np.testing.assert_allclose([r.low, r.high], [interval.low, interval.high], rtol=1e-9)
     for method, field in [("holm", "p_holm"), ("fdr_bh", "p_fdr")]:
-        np.testing.assert_allclose([getattr(r, field) for r in results], multipletests([r.p for r in results], method=method)[1], rtol=1e-12)
+        np.testing.assert_allclose(
+            [getattr(r, field) for r in results], multipletests([r.p for r in results], method=method)[1], rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.2])
@@ -42,8 +44,16 @@ def test_no_worse_is_the_one_sided_t_test_of_the_combination(margin):
     x = scores(3, 60, 5)
     for r in compare(of_means(x), 60, 0.95, margin):
         first, second = x[r.first], x[r.second]
-        np.testing.assert_allclose(r.p_no_worse_first, DescrStatsW(first - (1 - margin) * second).ttest_mean(0, alternative="larger")[1], rtol=1e-9)
-        np.testing.assert_allclose(r.p_no_worse_second, DescrStatsW(second - (1 - margin) * first).ttest_mean(0, alternative="larger")[1], rtol=1e-9)
+        np.testing.assert_allclose(
+            r.p_no_worse_first,
+            DescrStatsW(first - (1 - margin) * second).ttest_mean(0, alternative="larger")[1],
+            rtol=1e-9,
+        )
+        np.testing.assert_allclose(
+            r.p_no_worse_second,
+            DescrStatsW(second - (1 - margin) * first).ttest_mean(0, alternative="larger")[1],
+            rtol=1e-9,
+        )
 
 
 def brute_force(a, b, i, j, margin):
@@ -69,7 +79,11 @@ def test_ratios_match_brute_force():
     b = rng.integers(1, 9, (3, 25)) * 1.0
     a = b * rng.random((3, 25))
     for r in compare(paired(a, b), 25, 0.95, 0.1):
-        np.testing.assert_allclose([r.difference, r.standard_error, r.p, r.p_no_worse_first], brute_force(a, b, r.first, r.second, 0.1), rtol=1e-9)
+        np.testing.assert_allclose(
+            [r.difference, r.standard_error, r.p, r.p_no_worse_first],
+            brute_force(a, b, r.first, r.second, 0.1),
+            rtol=1e-9,
+        )
         assert r.p_no_worse_second == pytest.approx(brute_force(a, b, r.second, r.first, 0.1)[3], rel=1e-9)
 
 
@@ -115,7 +129,10 @@ def test_undefined_models_are_nan_and_not_in_the_family():
         assert r.users_needed is None
 
 
-@pytest.mark.parametrize(("a", "b"), [(np.array([[1.0], [0.5]]), np.ones((2, 1))), (np.array([[1.0, 0.0], [0.5, 0.0]]), np.array([[1.0, 0.0]] * 2))])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(np.array([[1.0], [0.5]]), np.ones((2, 1))), (np.array([[1.0, 0.0], [0.5, 0.0]]), np.array([[1.0, 0.0]] * 2))],
+)
 def test_one_bucket_has_a_difference_and_nothing_else(a, b):
     (r,) = compare(paired(a, b), 10, 0.95, 0.05)
     assert r.difference == 0.5
@@ -154,8 +171,13 @@ def test_with_the_users_needed_the_power_is_what_was_asked_for():
     true, sd, n = 0.1, 0.8, 20_000
     d = rng.normal(true, sd, n)
     (pilot,) = compare(of_means(np.array([1 + d, np.ones(n)])), n, 0.95, 0.05)
-    needed = math.ceil((pilot.users_needed or 0) * (pilot.difference / true) ** 2)  # had the run hit the true difference
-    found = [compare(of_means(np.array([1 + rng.normal(true, sd, needed), np.ones(needed)])), needed, 0.95, 0.05)[0].p < 0.05 for _ in range(1000)]
+    needed = math.ceil(
+        (pilot.users_needed or 0) * (pilot.difference / true) ** 2
+    )  # had the run hit the true difference
+    found = [
+        compare(of_means(np.array([1 + rng.normal(true, sd, needed), np.ones(needed)])), needed, 0.95, 0.05)[0].p < 0.05
+        for _ in range(1000)
+    ]
     assert np.mean(found) == pytest.approx(0.8, abs=0.04)
 
 
@@ -179,12 +201,16 @@ def test_intervals_cover_the_true_difference(n_users, n_buckets):
     results = [compare(paired(a[w], b[w]), n_users, 0.95, 0.05)[0] for w in range(len(a))]
     covered = np.mean([r.low <= true <= r.high for r in results])
     assert 0.93 <= covered <= 0.97
-    assert np.std([r.difference for r in results]) == pytest.approx(np.mean([r.standard_error for r in results]), rel=0.06)
+    assert np.std([r.difference for r in results]) == pytest.approx(
+        np.mean([r.standard_error for r in results]), rel=0.06
+    )
 
 
 def test_models_at_the_margin_pass_as_no_worse_as_often_as_stated():
     a, b, _ = worlds(1500, 400, 64, 9)
-    passed = [compare(paired(a[w], b[w]), 400, 0.95, 0.2)[0].p_no_worse_second < 0.05 for w in range(len(a))]  # the second is worse by 20 %
+    passed = [
+        compare(paired(a[w], b[w]), 400, 0.95, 0.2)[0].p_no_worse_second < 0.05 for w in range(len(a))
+    ]  # the second is worse by 20 %
     assert 0.03 <= np.mean(passed) <= 0.07
 
 

@@ -9,7 +9,10 @@ from eval_engine.statistics.duels import wins
 VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan")])
 
 
-@given(st.lists(st.dictionaries(st.integers(-5, 5), st.tuples(VALUES, VALUES), max_size=8), min_size=1, max_size=4), st.randoms())
+@given(
+    st.lists(st.dictionaries(st.integers(-5, 5), st.tuples(VALUES, VALUES), max_size=8), min_size=1, max_size=4),
+    st.randoms(),
+)
 @settings(deadline=None)
 def test_wins(models, random):
     users, values = [], []

@@ -19,7 +19,10 @@ DENOMINATOR = st.one_of(st.just(0.0), st.floats(1e-2, 1e3), st.just(1.0))
 def bucket_sums(draw, most_models=4, most_buckets=6):
     """Sums of some models, a row of which may be repeated; with empty buckets, and without any."""
     n_buckets = draw(st.integers(0, most_buckets))
-    row = st.tuples(st.lists(NUMERATOR, min_size=n_buckets, max_size=n_buckets), st.lists(DENOMINATOR, min_size=n_buckets, max_size=n_buckets))
+    row = st.tuples(
+        st.lists(NUMERATOR, min_size=n_buckets, max_size=n_buckets),
+        st.lists(DENOMINATOR, min_size=n_buckets, max_size=n_buckets),
+    )
     rows = draw(st.lists(row, max_size=most_models))
     rows += draw(st.lists(st.sampled_from(rows), max_size=1)) if rows else []
     return [np.array([r[x] for r in rows], float).reshape(len(rows), n_buckets) for x in (0, 1)]
@@ -57,7 +60,9 @@ def test_matches_brute_force(sums):
     np.testing.assert_allclose(result.errors, np.reshape(errors, sums[0].shape), rtol=1e-9, atol=scale)
     models = range(len(values))
     covariance = [[brute_covariance(result.errors, n_units, i, j) for j in models] for i in models]
-    np.testing.assert_allclose(result.covariance, np.reshape(covariance, (len(values), len(values))), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        result.covariance, np.reshape(covariance, (len(values), len(values))), rtol=1e-9, atol=1e-12
+    )
 
 
 @given(bucket_sums(), st.floats(0.5, 1))
@@ -98,7 +103,9 @@ def test_a_user_per_bucket_is_the_paired_t_test():
     want = stats.ttest_rel(x, y)
     assert result.value / result.standard_error == pytest.approx(want.statistic, rel=1e-12)
     assert result.degrees == want.df
-    np.testing.assert_allclose(models.values / np.sqrt(np.diag(models.covariance)), stats.ttest_1samp([x, y], 0, axis=1).statistic, rtol=1e-12)
+    np.testing.assert_allclose(
+        models.values / np.sqrt(np.diag(models.covariance)), stats.ttest_1samp([x, y], 0, axis=1).statistic, rtol=1e-12
+    )
     np.testing.assert_allclose(models.covariance, np.cov(x, y) / 57, rtol=1e-12)
 
 

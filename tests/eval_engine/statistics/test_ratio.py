@@ -101,8 +101,14 @@ def test_terms_that_cannot_be_are_named(a, b):
 
 
 def test_one_user_whose_numerator_is_not_known_leaves_no_value():
-    sums = merge(ratio_sums((np.array([0.5, np.nan]), np.ones(2))), ratio_sums((np.array([np.nan, 0.25]), np.array([0.0, 1.0]))))
-    assert (sums.n_users, sums.n_left_out, sums.n_unknown) == (3, 1, 1)  # a user with denominator 0 is left out, known or not
+    sums = merge(
+        ratio_sums((np.array([0.5, np.nan]), np.ones(2))), ratio_sums((np.array([np.nan, 0.25]), np.array([0.0, 1.0])))
+    )
+    assert (sums.n_users, sums.n_left_out, sums.n_unknown) == (
+        3,
+        1,
+        1,
+    )  # a user with denominator 0 is left out, known or not
     result = estimate(sums, 0.95)
     assert np.isnan(result[:4]).all()
     assert result[4:] == (3, 1, 1)

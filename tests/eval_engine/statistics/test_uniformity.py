@@ -66,7 +66,9 @@ def test_p_values_of_uniform_drawing_are_uniform(name: str) -> None:
     assert kstest(found[:, 0], "uniform").pvalue > 0.01
     for level in (0.01, 0.05, 0.2):
         assert abs((found[:, 0] < level).mean() - level) < 4 * math.sqrt(level / 1500)
-        assert ((found[:, 1:] < level).mean(axis=0) < level + 3 * math.sqrt(level / 1500)).all()  # Bonferroni and steps of counts: less, never more
+        assert (
+            (found[:, 1:] < level).mean(axis=0) < level + 3 * math.sqrt(level / 1500)
+        ).all()  # Bonferroni and steps of counts: less, never more
 
 
 @pytest.mark.parametrize(("users", "items"), [(60, 400), (40, 1600)])
@@ -92,7 +94,9 @@ def test_moments_are_those_of_all_ways_to_draw(n: int) -> None:
     assert 2 * ((1 - 1 / m) * drawn.dd - total.cc_n) == pytest.approx(t.var())
     skewness = ((t - t.mean()) ** 3).mean() / t.std() ** 3
     at = float(t.mean() + 2)
-    assert chi_square(at, total, drawn.dd, drawn.ddd).p == pytest.approx(gamma_tail((at - 1 - t.mean()) / t.std(), skewness), rel=1e-9)
+    assert chi_square(at, total, drawn.dd, drawn.ddd).p == pytest.approx(
+        gamma_tail((at - 1 - t.mean()) / t.std(), skewness), rel=1e-9
+    )
 
 
 def test_terms_against_loops() -> None:
@@ -148,7 +152,9 @@ def test_deviance_orders_counts_as_their_tails_do() -> None:
         p = two_sided(observed, mean, events)
         first = np.argsort(-deviance(observed.astype(float), mean, events.astype(float)))[:5]
         assert p[first].min() < 1.5 * p.min()
-    assert deviance(np.array([0.0, 5.0, 10.0]), np.full(3, 5.0), np.full(3, 10.0)).tolist() == pytest.approx([20 * math.log(2), 0, 20 * math.log(2)])
+    assert deviance(np.array([0.0, 5.0, 10.0]), np.full(3, 5.0), np.full(3, 10.0)).tolist() == pytest.approx(
+        [20 * math.log(2), 0, 20 * math.log(2)]
+    )
 
 
 def test_overlap_against_the_hypergeometric_and_by_simulation() -> None:

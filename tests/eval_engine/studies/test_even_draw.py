@@ -15,7 +15,9 @@ USERS, ITEMS = np.arange(N_USERS) * 3 + 5_000_000_000, np.arange(N_ITEMS) * 7 + 
 def places(seed: int, users: np.ndarray, items: np.ndarray) -> np.ndarray:
     """The places of the same items for each user, (n_users, n_items)."""
     offsets = np.arange(len(users) + 1) * len(items)
-    return places_drawn(seed, pa.array(users), offsets, pa.array(np.tile(items, len(users)))).reshape(len(users), len(items))
+    return places_drawn(seed, pa.array(users), offsets, pa.array(np.tile(items, len(users)))).reshape(
+        len(users), len(items)
+    )
 
 
 def test_every_user_draws_all_of_a_permutation():
@@ -36,7 +38,9 @@ def test_items_are_drawn_evenly(seed: int, exposures: int):
 def test_pairs_of_items_are_drawn_evenly():
     drawn = places(5, USERS, ITEMS) < 2
     first, second = np.array([np.flatnonzero(row) for row in drawn]).T
-    counts = np.bincount(first * N_ITEMS + second, minlength=N_ITEMS**2).reshape(N_ITEMS, N_ITEMS)[np.triu_indices(N_ITEMS, 1)]
+    counts = np.bincount(first * N_ITEMS + second, minlength=N_ITEMS**2).reshape(N_ITEMS, N_ITEMS)[
+        np.triu_indices(N_ITEMS, 1)
+    ]
     assert chisquare(counts).pvalue > 1e-4
 
 
@@ -49,13 +53,18 @@ def test_a_smaller_draw_is_part_of_a_larger_one_and_leaves_places_alone():
     assert many.n_labels.tolist() == [7] * 20
     assert (few.candidates == 12).all()
     for u in range(20):
-        of = [set(zip(x.above[x.offsets[u] : x.offsets[u + 1]], x.value[x.offsets[u] : x.offsets[u + 1]], strict=True)) for x in (few, many, facts)]
+        of = [
+            set(zip(x.above[x.offsets[u] : x.offsets[u + 1]], x.value[x.offsets[u] : x.offsets[u + 1]], strict=True))
+            for x in (few, many, facts)
+        ]
         assert of[0] < of[1] < of[2]
 
 
 def test_the_draw_hangs_on_seed_user_and_item_only():
     whole = places(8, USERS[:40], ITEMS)
-    np.testing.assert_array_equal(places(8, USERS[17:30], ITEMS), whole[17:30])  # other users do not matter, nor their order
+    np.testing.assert_array_equal(
+        places(8, USERS[17:30], ITEMS), whole[17:30]
+    )  # other users do not matter, nor their order
     np.testing.assert_array_equal(places(8, USERS[:40][::-1], ITEMS), whole[::-1])
     np.testing.assert_array_equal(places(8, USERS[:40], ITEMS[::-1]), whole[:, ::-1])
     assert (places(9, USERS[:40], ITEMS) != whole).mean() > 0.9

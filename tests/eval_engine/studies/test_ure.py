@@ -21,7 +21,12 @@ from eval_engine.studies.ure import CANDIDATES, FULL, Cell, Found, Question, agr
 
 N_USERS, N_ITEMS = 60, 14
 STUDY = UreStudy(
-    exposures=(4, 7), traditional=(1, 2, 4), ure=(2, 5), truth=(1, 2, 3, 5, 7, 9, 14), show={"exposures": 4, "traditional": 2, "ure": 2}, seed=3
+    exposures=(4, 7),
+    traditional=(1, 2, 4),
+    ure=(2, 5),
+    truth=(1, 2, 3, 5, 7, 9, 14),
+    show={"exposures": 4, "traditional": 2, "ure": 2},
+    seed=3,
 )
 QUESTION = Question(STUDY, Positive(">", 3.0), "expected")
 
@@ -40,7 +45,8 @@ def rows(scores: np.ndarray, values: np.ndarray, labelled: int = N_ITEMS) -> pa.
     }
     truth = pa.StructArray.from_arrays(list(columns.values()), list(columns))
     return pa.RecordBatch.from_arrays(
-        [pa.array(np.arange(n) + 100), pa.array(facts.candidates), pa.array(facts.candidates), truth], ["user_id", "candidates", "scored", "truth"]
+        [pa.array(np.arange(n) + 100), pa.array(facts.candidates), pa.array(facts.candidates), truth],
+        ["user_id", "candidates", "scored", "truth"],
     )
 
 
@@ -74,7 +80,10 @@ def brute_force(scores: np.ndarray, values: np.ndarray, drawn: np.ndarray, cell:
 
 
 def found(values: np.ndarray, models: list[np.ndarray]) -> Found:
-    sums = {f"m{n}": dict(zip(cells(STUDY), sums_of(rows(scores, values), QUESTION), strict=True)) for n, scores in enumerate(models)}
+    sums = {
+        f"m{n}": dict(zip(cells(STUDY), sums_of(rows(scores, values), QUESTION), strict=True))
+        for n, scores in enumerate(models)
+    }
     return found_of(sums, STUDY, 0.95)
 
 
@@ -82,7 +91,10 @@ def test_every_number_matches_brute_force():
     values, models = world()
     result = found(values, models)
     drawn = places_drawn(
-        STUDY.seed, pa.array(np.arange(N_USERS) + 100), np.arange(N_USERS + 1) * N_ITEMS, pa.array(np.tile(np.arange(N_ITEMS) + 500, N_USERS))
+        STUDY.seed,
+        pa.array(np.arange(N_USERS) + 100),
+        np.arange(N_USERS + 1) * N_ITEMS,
+        pa.array(np.tile(np.arange(N_ITEMS) + 500, N_USERS)),
     ).reshape(N_USERS, N_ITEMS)
     assert result.candidates == N_ITEMS
     assert len(result.estimates) == len(models) * (len(cells(STUDY)) - 1)
@@ -135,8 +147,15 @@ def test_two_models_have_no_correlation_and_say_why():
 def test_a_model_whose_places_are_not_known_is_left_out_of_its_correlations():
     values, models = world()
     result = found(values, models)
-    hidden = [row._replace(value=None) if (row.model, row.scheme) == ("m0", "traditional") else row for row in result.estimates]
-    assert {(row.scheme, row.n_models) for row in agreement_rows(hidden, STUDY, 14.0)} == {("traditional", 4), ("ure_macro", 5), ("ure_micro", 5)}
+    hidden = [
+        row._replace(value=None) if (row.model, row.scheme) == ("m0", "traditional") else row
+        for row in result.estimates
+    ]
+    assert {(row.scheme, row.n_models) for row in agreement_rows(hidden, STUDY, 14.0)} == {
+        ("traditional", 4),
+        ("ure_macro", 5),
+        ("ure_micro", 5),
+    }
 
 
 def test_bad_truth_is_an_error_with_a_remedy():
@@ -144,7 +163,9 @@ def test_bad_truth_is_an_error_with_a_remedy():
     with pytest.raises(DataError, match=r"truth: user_id=100 has labels of 9 of 14 candidates.*Label the others"):
         sums_of(rows(models[0], values, labelled=9), QUESTION)
     many = Question(STUDY.model_copy(update={"exposures": (4, 14)}), QUESTION.positive, "expected")
-    with pytest.raises(DataError, match=r"study.exposures: 14 cannot be drawn of the 14 candidates of user_id=100 .*Lower it"):
+    with pytest.raises(
+        DataError, match=r"study.exposures: 14 cannot be drawn of the 14 candidates of user_id=100 .*Lower it"
+    ):
         sums_of(rows(models[0], values), many)
     no_truth = {"m0": {cell: RatioSums(0, 5, 0, 0, 0, 0, 0) for cell in cells(STUDY)}}
     with pytest.raises(DataError, match=r"ranks: no user of the run has truth.*inputs.truth"):
@@ -186,16 +207,21 @@ def all_rankings(n_items: int, positives: tuple[int, ...]) -> RankFacts:
     scores = np.array(list(permutations(range(n_items))), float)
     values = np.zeros(n_items)
     values[list(positives)] = 1
-    return rank_facts(scores, items=np.tile(np.arange(n_items), (len(scores), 1)), values=np.tile(values, (len(scores), 1)))
+    return rank_facts(
+        scores, items=np.tile(np.arange(n_items), (len(scores), 1)), values=np.tile(values, (len(scores), 1))
+    )
 
 
 @pytest.mark.parametrize(
-    ("n_items", "e", "k_bar", "k", "positives"), [(6, 3, 1, 2, (0, 4)), (6, 3, 2, 4, (1,)), (6, 2, 1, 3, (0, 1, 2, 3)), (4, 2, 1, 2, (2,))]
+    ("n_items", "e", "k_bar", "k", "positives"),
+    [(6, 3, 1, 2, (0, 4)), (6, 3, 2, 4, (1,)), (6, 2, 1, 3, (0, 1, 2, 3)), (4, 2, 1, 2, (2,))],
 )
 def test_theorem_1_averaged_over_all_rankings(n_items, e, k_bar, k, positives):
     facts = all_rankings(n_items, positives)
     assert k_bar / e == k / n_items
-    assert value(FULL_MACRO.terms(Labelled(facts, all_labelled=True), k, "expected")) == pytest.approx(k / n_items, abs=1e-12)
+    assert value(FULL_MACRO.terms(Labelled(facts, all_labelled=True), k, "expected")) == pytest.approx(
+        k / n_items, abs=1e-12
+    )
     for drawn in combinations(range(n_items), e):
         if set(drawn) & set(positives):
             exposed = Labelled(some_pairs(facts, np.isin(np.tile(np.arange(n_items), facts.n_users), drawn)))
@@ -205,7 +231,11 @@ def test_theorem_1_averaged_over_all_rankings(n_items, e, k_bar, k, positives):
 def test_theorem_1_says_nothing_of_one_ranking():
     facts = rank_facts(np.arange(6.0)[None, ::-1], items=[range(6)], values=[[1, 1, 0, 0, 0, 0]])  # a perfect one
     truth = value(FULL_MACRO.terms(Labelled(facts, all_labelled=True), 2, "expected"))
-    drawn = [some_pairs(facts, np.isin(np.arange(6), subset)) for subset in combinations(range(6), 3) if {0, 1} & set(subset)]
+    drawn = [
+        some_pairs(facts, np.isin(np.arange(6), subset)) for subset in combinations(range(6), 3) if {0, 1} & set(subset)
+    ]
     among = [value(TRADITIONAL.terms(Labelled(few), 1, "expected")) for few in drawn]
     assert truth == 1.0
-    assert np.mean(among) == pytest.approx((12 * 1 + 4 * 0.5) / 16)  # of 16 draws 4 have both positives, and room for one
+    assert np.mean(among) == pytest.approx(
+        (12 * 1 + 4 * 0.5) / 16
+    )  # of 16 draws 4 have both positives, and room for one

@@ -14,7 +14,10 @@ BAGS = st.lists(st.lists(st.tuples(st.integers(0, N_ROWS - 1), st.floats(-2, 2))
 
 def bags_of(bags: list[list[tuple[int, float]]]) -> Bags:
     entries = [entry for bag in bags for entry in bag]
-    rows, weights = torch.tensor([row for row, _ in entries], dtype=torch.long), torch.tensor([weight for _, weight in entries], dtype=torch.double)
+    rows, weights = (
+        torch.tensor([row for row, _ in entries], dtype=torch.long),
+        torch.tensor([weight for _, weight in entries], dtype=torch.double),
+    )
     return Bags(rows, torch.tensor(np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])), weights)
 
 

@@ -13,7 +13,9 @@ from models.backbones.mf import MatrixFactorisation
 from models.logged import Logged
 
 
-def vectors(positives: Logged, users: np.ndarray, items: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+def vectors(
+    positives: Logged, users: np.ndarray, items: np.ndarray, first: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The mean over layers first..last, edge by edge."""
     edges = list(zip(positives.users.tolist(), positives.items.tolist(), strict=True))
     degree = {("u", u): sum(a == u for a, _ in edges) for u in range(len(users))} | {
@@ -32,7 +34,9 @@ def vectors(positives: Logged, users: np.ndarray, items: np.ndarray, first: int,
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
-def test_forward_is_the_formula(tiny: Logged, filled: Callable[..., LightGCN], pairs: tuple[Tensor, Tensor], layers: int) -> None:
+def test_forward_is_the_formula(
+    tiny: Logged, filled: Callable[..., LightGCN], pairs: tuple[Tensor, Tensor], layers: int
+) -> None:
     model = filled(LightGCN(tiny.positives(), 3, layers, torch.Generator()))
     u, v = vectors(tiny.positives(), model.user.weight.detach().numpy(), model.item.weight.detach().numpy(), 0, layers)
     numbers = model(*pairs).detach().numpy()
@@ -41,7 +45,9 @@ def test_forward_is_the_formula(tiny: Logged, filled: Callable[..., LightGCN], p
             assert numbers[n, k] == pytest.approx(sum(u[user, d] * v[item, d] for d in range(3)), rel=1e-5, abs=1e-6)
 
 
-def test_no_layers_is_matrix_factorisation_without_biases(tiny: Logged, filled: Callable[..., LightGCN], pairs: tuple[Tensor, Tensor]) -> None:
+def test_no_layers_is_matrix_factorisation_without_biases(
+    tiny: Logged, filled: Callable[..., LightGCN], pairs: tuple[Tensor, Tensor]
+) -> None:
     model = filled(LightGCN(tiny.positives(), 3, 0, torch.Generator()))
     plain = MatrixFactorisation(6, 5, 3, None, torch.Generator())
     plain.load_state_dict(model.state_dict())

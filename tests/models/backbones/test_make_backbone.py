@@ -50,7 +50,9 @@ def trained(backbone: Backbone, logged: Logged, steps: int) -> float:
     optimizer, generator = Adam(backbone.parameters(), 0.03, 0.0), torch.Generator().manual_seed(0)
     for _ in range(steps):
         numbers, own = backbone.train_batch(users, items, noise(len(users), generator))
-        optimizer.step(torch.autograd.grad(_loss(backbone, numbers, labels) + (0 if own is None else own), optimizer.parameters))
+        optimizer.step(
+            torch.autograd.grad(_loss(backbone, numbers, labels) + (0 if own is None else own), optimizer.parameters)
+        )
         backbone.project()
     return float(_loss(backbone, backbone(users, items), labels).detach())
 
@@ -63,7 +65,9 @@ def _loss(backbone: Backbone, numbers: Tensor, labels: Tensor) -> Tensor:
 
 
 @every
-def test_scorer_scores_as_forward_does(model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]) -> None:
+def test_scorer_scores_as_forward_does(
+    model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]
+) -> None:
     backbone = filled(made(model, tiny))
     users = np.array([5, 0, 3, 4])
     block = backbone.scorer().score_block(users)
@@ -88,7 +92,9 @@ def test_a_pair_has_one_number_whatever_is_beside_it(
 @every
 def test_overfits_ten_interactions(model: spec.Backbone) -> None:
     users, items = np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 2, 1, 3, 0, 1])
-    positive = np.array([1, 0, 1, 0, 0, 1, 0, 1, 1, 0], bool)  # one for each user: without, SimGCL has no vector to learn
+    positive = np.array(
+        [1, 0, 1, 0, 0, 1, 0, 1, 1, 0], bool
+    )  # one for each user: without, SimGCL has no vector to learn
     logged = Logged(users, items, positive, np.ones(10), 5, 4)
     assert trained(made(model, logged), logged, 300) < 0.05
 
@@ -114,7 +120,9 @@ def test_making_draws_nothing_from_torchs_own_generator(model: spec.Backbone, ti
 
 
 @every
-def test_a_scorer_is_of_now_and_follows_no_gradient(model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]) -> None:
+def test_a_scorer_is_of_now_and_follows_no_gradient(
+    model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]
+) -> None:
     backbone = filled(made(model, tiny))
     scorer = backbone.scorer()
     assert isinstance(scorer, nn.Module)
@@ -127,7 +135,9 @@ def test_a_scorer_is_of_now_and_follows_no_gradient(model: spec.Backbone, tiny: 
 
 
 @every
-def test_state_restores_what_was_learned(model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]) -> None:
+def test_state_restores_what_was_learned(
+    model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]
+) -> None:
     backbone, other = filled(made(model, tiny)), made(model, tiny, seed=9)
     other.load_state_dict(backbone.state_dict())
     assert (other.scorer().score_block(np.arange(6)) == backbone.scorer().score_block(np.arange(6))).all()
@@ -155,9 +165,12 @@ def test_a_step_can_itself_be_differentiated(
 
     def after(weight: Tensor) -> Tensor:
         """What a step with this weight of the loss, as AutoDebias assumes one, leads to."""
-        slopes = torch.autograd.grad(weight * backbone(*pairs).sigmoid().sum(), list(parameters.values()), create_graph=True, allow_unused=True)
+        slopes = torch.autograd.grad(
+            weight * backbone(*pairs).sigmoid().sum(), list(parameters.values()), create_graph=True, allow_unused=True
+        )
         stepped = {
-            name: value.detach() - 0.1 * (0 if slope is None else slope) for (name, value), slope in zip(parameters.items(), slopes, strict=True)
+            name: value.detach() - 0.1 * (0 if slope is None else slope)
+            for (name, value), slope in zip(parameters.items(), slopes, strict=True)
         }
         return functional_call(backbone, stepped, pairs).sigmoid().sum()
 

@@ -11,7 +11,9 @@ from models.backbones.mf import MatrixFactorisation
 
 
 @pytest.mark.parametrize("base", [0.7, None])
-def test_forward_is_the_formula(filled: Callable[..., MatrixFactorisation], pairs: tuple[Tensor, Tensor], base: float | None) -> None:
+def test_forward_is_the_formula(
+    filled: Callable[..., MatrixFactorisation], pairs: tuple[Tensor, Tensor], base: float | None
+) -> None:
     model = filled(MatrixFactorisation(6, 5, 3, base, torch.Generator()))
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     users, items = pairs

@@ -51,7 +51,9 @@ def test_forward_is_the_formula(tiny: Logged, filled: Callable[..., RVAE], pairs
             assert numbers[n, k] == pytest.approx(decoded(model, encoded(model, tiny, u)[0], i), rel=1e-4, abs=1e-5)
 
 
-def test_training_draws_z_for_each_row_and_adds_the_divergence(tiny: Logged, filled: Callable[..., RVAE], pairs: tuple[Tensor, Tensor]) -> None:
+def test_training_draws_z_for_each_row_and_adds_the_divergence(
+    tiny: Logged, filled: Callable[..., RVAE], pairs: tuple[Tensor, Tensor]
+) -> None:
     model = filled(made(tiny, dropout=0.0, kl=0.3))
     numbers, own = model.train_batch(*pairs, noise(5))
     draws = noise(5)

@@ -16,7 +16,9 @@ def noise(seed: int = 5) -> Noise:
 
 
 def made(logged: Logged, **changes: float) -> SimGCL:
-    return SimGCL(logged.positives(), spec.SimGCL(name="x", dims=3, layers=2, **changes), torch.Generator().manual_seed(0))
+    return SimGCL(
+        logged.positives(), spec.SimGCL(name="x", dims=3, layers=2, **changes), torch.Generator().manual_seed(0)
+    )
 
 
 def adjacency(positives: Logged) -> Tensor:
@@ -52,25 +54,36 @@ def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
 def test_forward_leaves_out_the_layer_of_the_vectors_themselves(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
     model = made(tiny)
     vectors = encoded(adjacency(tiny.positives()), torch.cat([model.user.weight, model.item.weight]), 6, 0.0, None)
-    expected = torch.stack([torch.stack([vectors[u] @ vectors[6 + i] for i in row]) for u, row in zip(*pairs, strict=True)])
+    expected = torch.stack(
+        [torch.stack([vectors[u] @ vectors[6 + i] for i in row]) for u, row in zip(*pairs, strict=True)]
+    )
     torch.testing.assert_close(model(*pairs), expected)
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.1])
 def test_contrast_and_its_gradient_are_those_of_noisy_layers(tiny: Logged, eps: float) -> None:
-    users, items = torch.tensor([4, 0, 4, 1]), torch.tensor([[0, 4], [1, 2], [3, 2], [0, 3]])  # nodes 0, 1, 4 and 0, 1, 3
+    users, items = (
+        torch.tensor([4, 0, 4, 1]),
+        torch.tensor([[0, 4], [1, 2], [3, 2], [0, 3]]),
+    )  # nodes 0, 1, 4 and 0, 1, 3
     model = made(tiny, noise=eps, contrast=0.3, temperature=0.5)
     numbers, own = model.train_batch(users, items, noise())
     assert own is not None
     torch.testing.assert_close(numbers, model(users, items))
-    start, matrix, draws = torch.cat([model.user.weight, model.item.weight]).detach().requires_grad_(), adjacency(tiny.positives()), noise()
+    start, matrix, draws = (
+        torch.cat([model.user.weight, model.item.weight]).detach().requires_grad_(),
+        adjacency(tiny.positives()),
+        noise(),
+    )
     plain, first, second = (encoded(matrix, start, 6, eps, each) for each in (None, draws, draws))
     ours = [torch.tensor([0, 1, 4]), torch.tensor([6, 7, 9])]
     expected = 0.3 * (contrast(first[ours[0]], second[ours[0]], 0.5) + contrast(first[ours[1]], second[ours[1]], 0.5))
     torch.testing.assert_close(own, expected)
     expected_numbers = (plain[users].unsqueeze(1) * plain[6 + items]).sum(2)
     gradients = torch.autograd.grad(own + numbers.sum(), [model.user.weight, model.item.weight])
-    torch.testing.assert_close(torch.cat(gradients), torch.autograd.grad(expected + expected_numbers.sum(), start)[0], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        torch.cat(gradients), torch.autograd.grad(expected + expected_numbers.sum(), start)[0], rtol=1e-4, atol=1e-6
+    )
 
 
 def test_without_contrast_it_trains_on_its_numbers_alone(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:

@@ -33,7 +33,9 @@ def test_forward_is_the_formula(tiny: Logged, filled: Callable[..., SVDpp], pair
             assert numbers[n, k] == pytest.approx(number(model, tiny, u, i), rel=1e-5, abs=1e-6)
 
 
-def test_users_some_at_a_time_score_as_all_at_once(tiny: Logged, filled: Callable[..., SVDpp], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_some_at_a_time_score_as_all_at_once(
+    tiny: Logged, filled: Callable[..., SVDpp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = filled(SVDpp(tiny, 3, 0.7, torch.Generator()))
     once = model.scorer().score_block(np.arange(6))
     monkeypatch.setattr(history, "AT_ONCE", 4)

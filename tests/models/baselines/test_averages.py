@@ -10,7 +10,9 @@ from models.baselines.averages import average_rating, global_average
 from models.logged import Logged
 
 N_USERS, N_ITEMS = 4, 5
-PAIRS = st.dictionaries(st.tuples(st.integers(0, N_USERS - 1), st.integers(0, N_ITEMS - 1)), st.floats(-5, 5), min_size=1)
+PAIRS = st.dictionaries(
+    st.tuples(st.integers(0, N_USERS - 1), st.integers(0, N_ITEMS - 1)), st.floats(-5, 5), min_size=1
+)
 
 
 def to_logged(pairs: dict[tuple[int, int], float]) -> Logged:

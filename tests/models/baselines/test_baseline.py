@@ -7,7 +7,17 @@ import pytest
 from models.baselines.baseline import make_baseline
 from models.interactions import Interactions
 from models.logged import Logged
-from models.spec.baselines import WMF, AverageRating, Baseline, GlobalAverage, ItemKNN, Popularity, PositivePopularity, Random, UserKNN
+from models.spec.baselines import (
+    WMF,
+    AverageRating,
+    Baseline,
+    GlobalAverage,
+    ItemKNN,
+    Popularity,
+    PositivePopularity,
+    Random,
+    UserKNN,
+)
 
 USERS, ITEMS = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 0, 1, 1])
 VALUES = np.array([5.0, 4.0, 1.0, 5.0, 2.0, 4.0])
@@ -24,19 +34,30 @@ ROWS = [
 
 @pytest.mark.parametrize(("spec", "row"), ROWS, ids=lambda case: getattr(case, "kind", ""))
 def test_the_same_row_for_all(spec: Baseline, row: list[float]) -> None:
-    np.testing.assert_allclose(make_baseline(spec, DATA, LOGGED, 0, lambda _: None).score_block(np.array([3, 1])), [row, row], rtol=1e-6)
+    np.testing.assert_allclose(
+        make_baseline(spec, DATA, LOGGED, 0, lambda _: None).score_block(np.array([3, 1])), [row, row], rtol=1e-6
+    )
 
 
 def test_neighbours_of_users_and_of_items_differ() -> None:
     by_user = make_baseline(UserKNN(name="m", neighbours=1), DATA, LOGGED, 0, lambda _: None).score_block(np.arange(4))
     by_item = make_baseline(ItemKNN(name="m", neighbours=1), DATA, LOGGED, 0, lambda _: None).score_block(np.arange(4))
     half = 0.5**0.5  # positives: a likes 10 and 20, b likes 10, c likes 20
-    np.testing.assert_allclose(by_user, np.array([[half, 0], [half, half], [half, half], [0, 0]]) @ np.eye(2, 5), rtol=1e-6)
+    np.testing.assert_allclose(
+        by_user, np.array([[half, 0], [half, half], [half, half], [0, 0]]) @ np.eye(2, 5), rtol=1e-6
+    )
     np.testing.assert_allclose(by_item, np.array([[0.5, 0.5], [0, 0.5], [0.5, 0], [0, 0]]) @ np.eye(2, 5), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "spec", [Random(name="m"), *(spec for spec, _ in ROWS), UserKNN(name="m"), ItemKNN(name="m", label="value"), WMF(name="m", dims=2)]
+    "spec",
+    [
+        Random(name="m"),
+        *(spec for spec, _ in ROWS),
+        UserKNN(name="m"),
+        ItemKNN(name="m", label="value"),
+        WMF(name="m", dims=2),
+    ],
 )
 def test_scores_are_finite_keyed_by_the_user_alone_and_told_of(spec: Baseline) -> None:
     done: list[float] = []

@@ -18,4 +18,6 @@ def test_counts_match_loops(pairs: dict[tuple[int, int], bool]) -> None:
     positive = np.array([pairs[pair] for pair in sorted(pairs)], bool)
     logged = Logged(keys[:, 0], keys[:, 1], positive, positive * 5.0, N_USERS, N_ITEMS)
     assert popularity(logged).tolist() == [sum(item == i for _, item in pairs) for i in range(N_ITEMS)]
-    assert positive_popularity(logged).tolist() == [sum(item == i and liked for (_, item), liked in pairs.items()) for i in range(N_ITEMS)]
+    assert positive_popularity(logged).tolist() == [
+        sum(item == i and liked for (_, item), liked in pairs.items()) for i in range(N_ITEMS)
+    ]

@@ -21,7 +21,11 @@ N_USERS, N_ITEMS = 6, 5
 VALUES = st.integers(-2, 4).map(float)  # few values: many ties, equal vectors, zeros
 PAIRS = st.dictionaries(st.tuples(st.integers(0, N_USERS - 1), st.integers(0, N_ITEMS - 1)), VALUES)
 SETTINGS = st.fixed_dictionaries(
-    {"neighbours": st.integers(1, 7), "power": st.sampled_from([0.5, 1.0, 2.0, 3.0]), "label": st.sampled_from(["positive", "value"])}
+    {
+        "neighbours": st.integers(1, 7),
+        "power": st.sampled_from([0.5, 1.0, 2.0, 3.0]),
+        "label": st.sampled_from(["positive", "value"]),
+    }
 )
 POSITIVE = 2
 
@@ -85,14 +89,18 @@ def test_item_knn_matches_loops(pairs: dict[tuple[int, int], float], chosen: dic
 
 @settings(deadline=None)
 @given(PAIRS, st.permutations(range(N_USERS)), st.permutations(range(N_ITEMS)))
-def test_scores_do_not_depend_on_the_numbering(pairs: dict[tuple[int, int], float], users: list[int], items: list[int]) -> None:
+def test_scores_do_not_depend_on_the_numbering(
+    pairs: dict[tuple[int, int], float], users: list[int], items: list[int]
+) -> None:
     moved = {(users[u], items[i]): value for (u, i), value in pairs.items()}
     for fit, spec in ((user_knn, UserKNN(name="m")), (item_knn, ItemKNN(name="m", label="value"))):
         here, there = (fit(spec, to_logged(world), silent).score_block(np.arange(N_USERS)) for world in (pairs, moved))
         assert np.array_equal(here, there[np.ix_(users, items)])  # to the last bit: the order of sums does not show
 
 
-@pytest.mark.parametrize(("fit", "spec"), [(user_knn, UserKNN(name="m", neighbours=4)), (item_knn, ItemKNN(name="m", neighbours=4))])
+@pytest.mark.parametrize(
+    ("fit", "spec"), [(user_knn, UserKNN(name="m", neighbours=4)), (item_knn, ItemKNN(name="m", neighbours=4))]
+)
 def test_blocks_do_not_matter(fit, spec, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = {(u, i): float((u * i) % 5) for u in range(N_USERS) for i in range(N_ITEMS) if (u + i) % 3}
     done: list[float] = []
@@ -108,7 +116,14 @@ def test_blocks_do_not_matter(fit, spec, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_silence_and_negatives() -> None:
-    pairs = {(0, 0): 4.0, (0, 1): -2.0, (1, 0): 4.0, (1, 1): -2.0, (1, 2): -1.0, (2, 3): 0.0}  # 3, 4, 5 log nothing, item 4 is unknown
+    pairs = {
+        (0, 0): 4.0,
+        (0, 1): -2.0,
+        (1, 0): 4.0,
+        (1, 1): -2.0,
+        (1, 2): -1.0,
+        (2, 3): 0.0,
+    }  # 3, 4, 5 log nothing, item 4 is unknown
     by_user = user_knn(UserKNN(name="m", label="value"), to_logged(pairs), silent).score_block(np.arange(N_USERS))
     by_item = item_knn(ItemKNN(name="m", label="value"), to_logged(pairs), silent).score_block(np.arange(N_USERS))
     assert by_user[0, 2] < 0 == by_user[0, 4]
@@ -119,7 +134,9 @@ def test_silence_and_negatives() -> None:
 
 
 def test_highest_takes_the_first_of_equals() -> None:
-    block = np.array([[0.5, 0.9, 0.5, 0.5, -1.0], [0.0, 0.0, 0.2, 0.0, -3.0], [0.0, -1.0, 0.0, -2.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
+    block = np.array(
+        [[0.5, 0.9, 0.5, 0.5, -1.0], [0.0, 0.0, 0.2, 0.0, -3.0], [0.0, -1.0, 0.0, -2.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
+    )
     rows, columns = highest(block, 2)
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 2), (3, 0), (3, 1)]
     rows, columns = highest(block[:2], 9)

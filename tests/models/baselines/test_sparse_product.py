@@ -12,7 +12,11 @@ ENTRIES = st.sampled_from([0.0, 0.0, 0.0, 1.0, -2.5, 3.0])
 
 
 @settings(deadline=None)
-@given(arrays(np.float64, (4, 3), elements=ENTRIES), arrays(np.float64, (3, 6), elements=ENTRIES), st.lists(st.integers(0, 3)))
+@given(
+    arrays(np.float64, (4, 3), elements=ENTRIES),
+    arrays(np.float64, (3, 6), elements=ENTRIES),
+    st.lists(st.integers(0, 3)),
+)
 def test_matches_the_dense_product(left: np.ndarray, right: np.ndarray, rows: list[int]) -> None:
     for kind in (np.float32, np.float64):
         out = np.full((len(rows), 6), np.nan, kind)

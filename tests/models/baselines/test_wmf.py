@@ -34,7 +34,12 @@ def drawn(n_users: int, n_items: int, share: float) -> Logged:
     """Two tastes, some noise; the last user and the last item log nothing."""
     rng = np.random.default_rng(7)
     return to_logged(
-        {(u, i): bool((u + i) % 2 == 0 or rng.random() < 0.1) for u in range(n_users - 1) for i in range(n_items - 1) if rng.random() < share},
+        {
+            (u, i): bool((u + i) % 2 == 0 or rng.random() < 0.1)
+            for u in range(n_users - 1)
+            for i in range(n_items - 1)
+            if rng.random() < share
+        },
         n_users,
         n_items,
     )
@@ -71,7 +76,9 @@ def objective(p: np.ndarray, spec: WMF, users: np.ndarray, items: np.ndarray) ->
 
 @settings(deadline=None)
 @given(PAIRS, st.sampled_from([0.01, 0.3]), st.sampled_from([0.5, 40.0]), st.integers(1, 3))
-def test_matches_least_squares_by_loops(pairs: dict[tuple[int, int], bool], regularization: float, confidence: float, dims: int) -> None:
+def test_matches_least_squares_by_loops(
+    pairs: dict[tuple[int, int], bool], regularization: float, confidence: float, dims: int
+) -> None:
     spec = WMF(name="m", dims=dims, regularization=regularization, confidence=confidence, sweeps=2)
     logged = to_logged(pairs)
     p, items = liked(logged), start(spec, logged, 3)
@@ -91,7 +98,9 @@ def test_same_products_as_implicit() -> None:
     spec = WMF(name="m", dims=8, regularization=0.1, confidence=5.0, sweeps=4)
     p = liked(logged)
     with threadpool_limits(1, "blas"):  # it warns of more
-        theirs = AlternatingLeastSquares(8, regularization=0.1, alpha=1.0, dtype=np.float64, use_cg=False, iterations=4, num_threads=1)
+        theirs = AlternatingLeastSquares(
+            8, regularization=0.1, alpha=1.0, dtype=np.float64, use_cg=False, iterations=4, num_threads=1
+        )
         theirs.item_factors = start(spec, logged, 0).copy()
         theirs.fit(csr_matrix(p * (1 + 5.0)), show_progress=False)  # an entry is the confidence itself
     found = fit_wmf(spec, logged, 0, silent)
@@ -116,7 +125,9 @@ def test_batches_do_not_matter() -> None:
     spec = WMF(name="m", dims=7)
     likes = Likes.of(logged.users, logged.items, logged.n_users)
     items = torch.from_numpy(start(spec, logged, 0))
-    np.testing.assert_allclose(solve(spec, likes, items), solve(spec, likes, items, batch_bytes=1), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        solve(spec, likes, items), solve(spec, likes, items, batch_bytes=1), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_draws_are_of_seed_and_name_and_sweeps_are_told() -> None:
@@ -149,12 +160,16 @@ def test_nobody_likes_anything() -> None:
 
 def test_a_singular_system_is_named() -> None:
     spec = WMF(name="m", dims=20, regularization=0)
-    with pytest.raises(TrainingError, match=r"model m: .* singular with regularization=0 and dims=20.* Raise regularization"):
+    with pytest.raises(
+        TrainingError, match=r"model m: .* singular with regularization=0 and dims=20.* Raise regularization"
+    ):
         fit_wmf(spec, drawn(10, 8, 0.5), 0, silent)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_singular_system_is_named_also_where_rounding_hides_it(seed: int) -> None:
-    items = torch.randn(3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # they span 3 dimensions of 4
+    items = torch.randn(
+        3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )  # they span 3 dimensions of 4
     with pytest.raises(TrainingError, match="1 of 1 least-squares systems are singular"):
         solve(WMF(name="m", dims=4, regularization=0), Likes(torch.tensor([0, 2]), [2]), items)
