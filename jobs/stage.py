@@ -47,6 +47,7 @@ def stage(
     write("running", None, None)
     try:
         with told_plainly():
+            lake.clean((RUNS, *writes), config.run_id)
             lake.watch(writes, config.run_id)
             read |= {
                 name: where if isinstance(where, str) else input_version(spark, where) for name, where in inputs.items()
