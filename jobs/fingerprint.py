@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
 from eval_engine.delta_table import delta_version
-from eval_engine.inputs import input_format
+from eval_engine.input_format import input_format
 from eval_engine.stored_file import full_path, located
 
 REVISION = 2  # raise it when a change of the engine changes ranks: what was ranked before is then ranked again
@@ -19,7 +19,7 @@ REVISION = 2  # raise it when a change of the engine changes ranks: what was ran
 
 def content_of(spark: SparkSession, where: Input) -> str:
     """The table's content."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     if kind == "delta" and (version := delta_version(where.path)):
         return f"{version[0]} version {version[1]}"
     if kind in ("delta", "table"):

@@ -22,7 +22,8 @@ from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile, new_attempt
 from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
-from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
+from eval_engine.input_format import input_format
+from eval_engine.inputs import empty, read_input, same_id_types, table_files
 from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.quality_row import QualityRow
@@ -222,7 +223,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
 
 def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     """A label table, by its files if workers can read them themselves."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     columns = {name: where.columns.get(name, name) for name in df.columns}
     files = table_files(df, where.path, kind)
     n_bytes = stored_bytes(files)
@@ -313,7 +314,7 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
 
 
 def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where.path, where.format, where.columns, wanted, (PROBABILITY,))
+    return read_input(spark, table, where, wanted, (PROBABILITY,))
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:

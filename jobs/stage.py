@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from eval_engine.config import Input
 from eval_engine.delta_table import delta_version
 from eval_engine.errors import StageError, told_plainly
-from eval_engine.inputs import input_format
+from eval_engine.input_format import input_format
 from eval_engine.lake import Lake
 from eval_engine.process_id import is_gone, process_id
 from eval_engine.stored_file import full_path
@@ -131,7 +131,7 @@ def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
 
 def input_version(spark: SparkSession, where: Input) -> str:
     """What was read: path, format and, for Delta, the version."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     if kind == "delta" and (version := delta_version(where.path)):
         return f"{where.path} (delta version {version[1]})"
     if kind not in ("delta", "table"):
