@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from eval_engine.errors import DataError
-from eval_engine.stored_file import full_path, located, open_file
+from eval_engine.errors import ConfigError, DataError
+from eval_engine.stored_file import full_path, located, open_file, spelled
 
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
@@ -35,20 +35,26 @@ def input_format(path: str) -> str:
         if (folder / "_delta_log").is_dir():
             return "delta"
         return "csv" if folder.is_dir() and any(folder.glob("*.csv*")) else "parquet"
-    system, place = fs.FileSystem.from_uri(path)
+    try:
+        system, place = located(full_path(path))
+    except (OSError, pa.ArrowException):
+        raise ConfigError(
+            f"{path}: its format cannot be guessed, since Arrow does not read such paths. Give `format`: parquet, delta or csv."
+        ) from None
     return "delta" if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory else "parquet"
 
 
 def read_table(spark: SparkSession, table: str, path: str, kind: str | None = None) -> DataFrame:
     """The table as it is; `table` is what errors call it."""
     kind = kind or input_format(path)
+    where = spelled(path, "spark")
     try:
         if kind == "table":
             return spark.table(path)
         if kind == "csv":
-            return spark.read.csv(path, header=True, mode="FAILFAST")
+            return spark.read.csv(where, header=True, mode="FAILFAST")
         schema = footer_schema(path) if kind == "parquet" else None
-        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(path)
+        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(where)
     except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
         raise DataError(
             f"{table}: {path} cannot be read as {kind}: {_reason(error)} Check its path and format in the config, and that its files are whole."
@@ -66,7 +72,7 @@ def flat_files(path: str) -> tuple[str, ...] | None:
     seen = [file for file in files if not file.base_name.startswith(("_", "."))]
     if not seen or not all(file.is_file for file in seen):
         return None
-    return tuple(sorted(f"{full_path(path).removesuffix(place)}{file.path}" for file in seen))
+    return tuple(sorted(f"{full_path(path)}{file.path.removeprefix(place)}" for file in seen))
 
 
 def footer_schema(path: str) -> T.StructType | None:
@@ -155,7 +161,9 @@ def empty(table: str, path: str) -> DataError:
 
 def _reason(error: Exception) -> str:
     """The one line of Spark's account that tells."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # of Py4J: the next line tells
+        lines = lines[1:]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
 

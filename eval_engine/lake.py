@@ -24,6 +24,7 @@ from eval_engine.config import check_run_id
 from eval_engine.delta_commit import WrittenFile, commit_files, delta_uri, write_file
 from eval_engine.delta_table import arrow_schema, create_table, fields_of, files_of, partitions_of, rows_of, schema_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
+from eval_engine.object_store import check_store
 from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
@@ -42,6 +43,7 @@ class Lake:
         self.spark = spark
         self.in_catalog = bool(CATALOG_NAME.fullmatch(root))
         self.root = root if self.in_catalog else full_path(root)
+        check_store(spark, root, "lake")
 
     def name(self, table: Table) -> str:
         """The table as SQL names it."""

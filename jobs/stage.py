@@ -17,6 +17,8 @@ from eval_engine.delta_table import delta_version
 from eval_engine.errors import told_plainly
 from eval_engine.inputs import input_format
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.stored_file import full_path
 from eval_engine.tables import RUNS
 from jobs.run_config import RunConfig
@@ -26,10 +28,12 @@ from jobs.run_config import RunConfig
 def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) -> Iterator[None]:
     """Marks the stage as running, then as done or failed. A lake that cannot be written fails here, before any work."""
     spark = lake.spark
+    for table, where in inputs.items():
+        check_store(spark, where.path, table)
     versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
     started, clock = datetime.now(UTC), time.monotonic()
     facts: tuple[str, dict[str, str], dict[str, str]] = (
-        json.dumps(config.model_dump(mode="json"), sort_keys=True),
+        masked(json.dumps(config.model_dump(mode="json"), sort_keys=True)),
         versions,
         {},
     )
@@ -38,12 +42,12 @@ def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) ->
         lake.put(RUNS, [(status, started, seconds, *told, error)], {"run_id": config.run_id, "stage": name})
 
     write("running", None, facts, None)
-    facts = (*facts[:2], {table: input_version(spark, where) for table, where in inputs.items()})
+    facts = (*facts[:2], {masked(table): masked(input_version(spark, where)) for table, where in inputs.items()})
     try:
         with told_plainly():
             yield
     except BaseException as error:
-        write("failed", time.monotonic() - clock, facts, f"{type(error).__name__}: {error}"[:2000])
+        write("failed", time.monotonic() - clock, facts, masked(f"{type(error).__name__}: {error}")[:2000])
         raise
     write("done", time.monotonic() - clock, facts, None)
 
