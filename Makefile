@@ -4,10 +4,11 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth bench-evaluate bench-calibration faults-s3 clean
+.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
+	bench-evaluate bench-calibration faults-s3 clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
 
 BENCH := .venv-replay/.ready
 PEERS := .venv-recbole/.ready
@@ -72,7 +73,7 @@ bench-calibration: $(READY)  ## are the estimates right and their intervals hone
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3
 
-faults-s3: $(S3)  ## a run on an S3 server that this starts: equal to one on disk, and what is said when something is missing (5 minutes, 1.4 GB)
+faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missing (6 minutes, 1.4 GB of disk)
 	@$(BIN)/python -m tests.faults.object_store
 
 clean:  ## remove the virtual environment and what the demo wrote

@@ -11,7 +11,7 @@ from eval_engine.masked import masked
 
 
 class PlumblineError(Exception):
-    """A run that failed for a reason that has a remedy (exit code 4). Wherever it is shown, its text holds no secret of a path."""
+    """A run that failed for a reason that has a remedy (exit code 4). Its text shows no secret of a path."""
 
     exit_code = 4
 

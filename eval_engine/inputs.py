@@ -39,7 +39,8 @@ def input_format(path: str) -> str:
         system, place = located(full_path(path))
     except (OSError, pa.ArrowException):
         raise ConfigError(
-            f"{path}: its format cannot be guessed, since Arrow does not read such paths. Give `format`: parquet, delta or csv."
+            f"{path}: its format cannot be guessed, since Arrow does not read such paths. "
+            "Give `format`: parquet, delta or csv."
         ) from None
     return "delta" if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory else "parquet"
 

@@ -1,8 +1,10 @@
-"""Object stores (S3, Azure, Google, HDFS ...): what a session must be told of them, and whether Spark reaches a path there, found out before any work.
+"""Object stores (S3, Azure, Google, HDFS ...): what Spark must be told of them, and whether it reaches a path there.
 
-Spark reads inputs and the lake through Hadoop's file systems. Python workers read and write files past it, through Arrow, and delta-rs commits them, where they
-reach the store; where they do not, Spark does it all. So a store that Spark does not reach is an error, and one that only Spark reaches is not.
-All three take endpoint, region and credentials of S3 from the environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY. docs/object-stores.md
+Spark reads inputs and lake through Hadoop's file systems. Python workers read and write files past it, through
+Arrow, and delta-rs commits them, where they reach the store; where they do not, Spark does it all. So a store that
+Spark does not reach is an error, told before any work, and one that only Spark reaches is not. All three take
+endpoint, region and credentials of S3 from the environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID ...
+docs/object-stores.md
 """
 
 import os
@@ -33,12 +35,14 @@ NO_FILE_SYSTEM = re.compile(
 )
 NO_BUCKET = re.compile(r"NoSuchBucket|UnknownStore|Bucket '.*' not found|The specified (?:bucket|container) does not")
 REFUSED = re.compile(
-    r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|INVALID_SIGNATURE|EXPIRED_TOKEN|SignatureDoesNotMatch|FORBIDDEN|Forbidden|\b40[13]\b|NoAuth|[Cc]redentials"
+    r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|INVALID_SIGNATURE|EXPIRED_TOKEN|SignatureDoesNotMatch|"
+    r"FORBIDDEN|Forbidden|\b40[13]\b|NoAuth|[Cc]redentials"
 )
 NO_ANSWER = re.compile(
-    r"NETWORK_CONNECTION|ConnectException|UnknownHost|NoRouteToHost|Could not (?:resolve|connect)|Connection refused|[Tt]imed out|Timeout"
+    r"NETWORK_CONNECTION|ConnectException|UnknownHost|NoRouteToHost|"
+    r"Could not (?:resolve|connect)|Connection refused|[Tt]imed out|Timeout"
 )
-ONE_ATTEMPT = {  # for a look at the store: what answers does so at once, and the file system of the run keeps its own patience
+ONE_ATTEMPT = {  # for a look at the store, by a file system of its own: that of the run keeps its retries
     "fs.s3a.impl.disable.cache": "true",
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
@@ -47,7 +51,7 @@ _reached: set[tuple[str, str]] = set()  # (application, bucket) that Spark has r
 
 
 def s3_settings() -> dict[str, str]:
-    """What Spark and its Python workers must be told of S3, as the environment has it. Credentials Spark takes from there itself."""
+    """What Spark and its workers must be told of S3, from the environment. Credentials Spark takes itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     settings = {}
@@ -62,14 +66,17 @@ def s3_settings() -> dict[str, str]:
 
 
 def check_store(spark: SparkSession, uri: str, name: str) -> None:
-    """An error that says what is missing, unless Spark reaches the object store of the URI; `name` is what errors call the path. Other paths are fine."""
+    """Raise an error that says what is missing if Spark does not reach the URI; `name`: what errors call the path.
+
+    Paths and catalog names are left to who reads them.
+    """
     if not STORE.match(uri):
         return
     place, store = full_path(uri), urlsplit(full_path(uri))
     if store.scheme == "s3a" and store.password is not None:
         raise ConfigError(
-            f"{name}: {uri} holds credentials, which Spark and delta-rs do not take from a path. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
-            "environment instead, and give the path without them."
+            f"{name}: {uri} holds credentials, which Spark and delta-rs do not take from a path. "
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, and give the path without them."
         )
     seen = (spark.conf.get("spark.app.id", "") or "", f"{store.scheme}://{store.netloc}")
     by_arrow = _by_arrow(place)
@@ -105,11 +112,12 @@ def _by_arrow(place: str) -> str | None:
 
 
 def _by_spark(spark: SparkSession, place: str) -> str | None:
-    """Why Spark does not reach the path; None if it does. It is asked for a neighbour that is not there: of a table that is there it would list all files."""
+    """Why Spark does not reach the path; None if it does. A neighbour is asked for: a table's files it would list."""
     scheme, path = place.split("://", 1)
     neighbour = f"{scheme}://{path.rsplit('/', 1)[0]}/_no-such-path"
     try:
-        spark.read.options(**ONE_ATTEMPT).schema("nothing INT").parquet(neighbour).schema  # noqa: B018  looks for the path
+        asked = spark.read.options(**ONE_ATTEMPT).schema("nothing INT").parquet(neighbour)
+        asked.schema  # noqa: B018  looks for the path under Spark Connect too
     except (PySparkException, Py4JError) as error:
         if "PATH_NOT_FOUND" in str(error):
             return None
@@ -142,12 +150,15 @@ def _told(problem: str | None, scheme: str, bucket: str) -> tuple[str, type[Plum
 def _package(scheme: str) -> str:
     """What brings Spark the file system of a scheme."""
     if scheme not in PACKAGES:
-        return f"This Spark has no file system for {scheme}://. Put the jar that has it on Spark's class path and set spark.hadoop.fs.{scheme}.impl."
+        return (
+            f"This Spark has no file system for {scheme}://. "
+            f"Put the jar that has it on Spark's class path and set spark.hadoop.fs.{scheme}.impl."
+        )
     package = f"org.apache.hadoop:{PACKAGES[scheme]}:{hadoop_version() or 'VERSION'}"
     which = "" if hadoop_version() else " (VERSION: that of Spark's Hadoop)"
     return (
-        f"This Spark has no file system for {scheme}://. Add `--packages {package}`{which} to spark-submit, or for the plumbline command set "
-        f"PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'."
+        f"This Spark has no file system for {scheme}://. Add `--packages {package}`{which} to spark-submit, "
+        f"or for the plumbline command set PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'."
     )
 
 

@@ -1,4 +1,4 @@
-"""A stored file as Arrow opens it, in a Python worker as on the driver; whether Arrow can open it at all; and how Spark, Arrow and delta-rs each spell its URI."""
+"""A stored file as Arrow opens it, in a Python worker as on the driver, if it can; how each library spells a URI."""
 
 import os
 import re
@@ -15,7 +15,7 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
 def spelled(uri: str, library: Literal["spark", "arrow", "delta-rs"]) -> str:
-    """The URI of a path as a library takes it, whichever scheme of S3 its owner wrote. The other schemes are the same in all three.
+    """The URI as a library takes it, whichever scheme of S3 its owner wrote. Other schemes are the same in all three.
 
     >>> spelled("s3://bucket/lake", "spark"), spelled("s3a://bucket/lake", "arrow")
     ('s3a://bucket/lake', 's3://bucket/lake')

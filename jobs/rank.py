@@ -27,6 +27,7 @@ from eval_engine.inputs import empty, input_format, read_input, same_id_types, t
 from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.quality_row import QualityRow
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
@@ -72,6 +73,8 @@ class Checked(NamedTuple):
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
+    if config.staging:
+        check_store(spark, config.staging, "staging")
     config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
     before, now = done_with(lake, config.run_id, "rank"), config.model_dump(mode="json")

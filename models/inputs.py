@@ -14,7 +14,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from eval_engine.config import Input
+from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import ConfigError, DataError
+from eval_engine.stored_file import spelled
 
 NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
 
@@ -56,7 +58,7 @@ def _format(source: Input) -> str:
         return "csv"
     if Path(source.path).is_file():
         return "parquet"
-    return "delta" if DeltaTable.is_deltatable(source.path) else "parquet"
+    return "delta" if DeltaTable.is_deltatable(delta_uri(source.path)) else "parquet"
 
 
 def _open(source: Input) -> ds.Dataset:
@@ -68,8 +70,8 @@ def _open(source: Input) -> ds.Dataset:
         )
     try:
         if kind == "delta":
-            return DeltaTable(source.path).to_pyarrow_dataset()
-        return ds.dataset(source.path, format=kind, partitioning="hive")
+            return DeltaTable(delta_uri(source.path)).to_pyarrow_dataset()
+        return ds.dataset(spelled(source.path, "arrow"), format=kind, partitioning="hive")
     except DeltaError as error:
         raise DataError(
             f"{source.path}: not readable as a Delta table without Spark: {error}. "

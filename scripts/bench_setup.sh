@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the benchmarks compare with, and the server of make faults-s3, from locks with hashes. Safe to repeat; needs scripts/setup.sh first.
+# What the benchmarks compare with, and the server of make faults-s3, from locks with hashes.
+# Safe to repeat; needs scripts/setup.sh first.
 #   scripts/bench_setup.sh rank     DuckDB and Polars into .venv, RePlay into .venv-replay (it needs an older pyarrow)
 #   scripts/bench_setup.sh models   RecBole into .venv-recbole (it pins an older Ray)
 #   scripts/bench_setup.sh s3       moto, an S3 server, into .venv-s3

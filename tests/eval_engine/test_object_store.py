@@ -1,8 +1,12 @@
-"""One spelling of a URI per library, and what is said of a store that Spark does not reach. A real S3 server: tests/faults/object_store.py."""
+"""One spelling of a URI per library, and what is said of a store that Spark does not reach.
+
+With a real S3 server: tests/faults/object_store.py.
+"""
 
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +17,7 @@ from eval_engine.inputs import input_format
 from eval_engine.lake import Lake
 from eval_engine.object_store import check_store, hadoop_version, s3_settings
 from eval_engine.stored_file import full_path, located, spelled
+from jobs.cli import load
 
 
 @pytest.mark.parametrize("written", ["s3://b/x", "s3a://b/x", "s3n://b/x"])
@@ -98,3 +103,9 @@ def test_delta_rs_may_use_a_server_without_tls_that_the_environment_names(monkey
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
     delta_uri("s3://b/x")
     assert os.environ["AWS_ALLOW_HTTP"] == "true"
+
+
+def test_a_report_goes_to_a_folder_of_the_machine(small_run: Any) -> None:
+    small_run.config["report"] = "s3://b/report"
+    with pytest.raises(ConfigError, match="report: s3://b/report is not a folder of this machine"):
+        load(small_run.write())

@@ -2,9 +2,11 @@
 
     make faults-s3
 
-Starts moto (a server of the S3 protocol that checks signatures and conditional puts) on 127.0.0.1, writes the tables of a small platform there, and runs `plumbline evaluate`
-on them, with s3:// and with s3a:// paths: every table must be equal, row for row, to that of the same run on local disk. Then it breaks one thing at a time: each must
-give one line that says what is missing and how to add it, with the right exit code, and leave nothing in the lake. Spark gets hadoop-aws by --packages, kept in .venv-s3.
+Starts moto (a server of the S3 protocol that checks signatures and conditional puts) on 127.0.0.1, writes the
+tables of a small platform there, and runs `plumbline evaluate` on them, with s3:// and with s3a:// paths: every
+table must be equal, row for row, to that of the same run on local disk. Then it breaks one thing at a time: each
+must give one line that says what is missing and how to add it, with the right exit code, and leave nothing in the
+lake. Spark gets hadoop-aws by --packages, kept in .venv-s3.
 """
 
 import contextlib
@@ -255,7 +257,8 @@ def different(local: Mapping[str, object], remote: Mapping[str, object]) -> list
             for config in (local, remote)
         ]
         print(
-            f"  {table.name}: {len(rows[0])} rows on disk, {len(rows[1])} at {remote['lake']}, equal: {rows[0] == rows[1]}"
+            f"  {table.name}: {len(rows[0])} rows on disk, {len(rows[1])} at {remote['lake']}, "
+            f"equal: {rows[0] == rows[1]}"
         )
         if rows[0] != rows[1] or (name in ("RANKS", "ESTIMATES") and not rows[0]):
             found.append(f"{table.name} at {remote['lake']} differs from the run on disk")

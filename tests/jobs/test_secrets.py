@@ -18,7 +18,7 @@ SECRET = "hunter2"
 
 
 def with_secrets(run: Any) -> Any:
-    """The run with a secret in the paths of its report, of an input and of a score table without a model's name; folders may be called so."""
+    """The run with a secret in the paths of its report, of an input and of a score table: folders may be called so."""
     run.config["inputs"]["truth"]["path"] += f"?token={SECRET}"
     run.config["evaluate"]["replicates"] = 0
     run.config["report"] += f"?sig={SECRET}"
