@@ -7,11 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from eval_engine.masked import masked
+
 
 class PlumblineError(Exception):
-    """A run that failed for a reason that has a remedy (exit code 4)."""
+    """A run that failed for a reason that has a remedy (exit code 4). Its text shows no secret of a path."""
 
     exit_code = 4
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 class ConfigError(PlumblineError):

@@ -20,7 +20,7 @@ from eval_engine.csv_file import CsvFile
 from eval_engine.csv_table import are_whole, csv_files, csv_table, delimiter_hint, table_columns, text_rows, typed_rows
 from eval_engine.errors import DataError
 from eval_engine.input_format import input_format
-from eval_engine.stored_file import full_path, located, open_file
+from eval_engine.stored_file import full_path, located, open_file, spelled
 from eval_engine.worker_process import settle
 
 CSV_TASKS = 1000  # at most; a task reads one CSV file or more
@@ -30,11 +30,12 @@ WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 def read_table(spark: SparkSession, table: str, path: str, kind: str) -> DataFrame:
     """A table that is not CSV as it is; `table` is what errors call it."""
+    where = spelled(path, "spark")
     try:
         if kind == "table":
             return spark.table(path)
         schema = footer_schema(path) if kind == "parquet" else None
-        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(path)
+        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(where)
     except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
         raise _unreadable(table, path, kind, error) from None
 
@@ -50,7 +51,7 @@ def flat_files(path: str) -> tuple[str, ...] | None:
     seen = [file for file in files if not file.base_name.startswith(("_", "."))]
     if not seen or not all(file.is_file for file in seen):
         return None
-    return tuple(sorted(f"{full_path(path).removesuffix(place)}{file.path}" for file in seen))
+    return tuple(sorted(f"{full_path(path)}{file.path.removeprefix(place)}" for file in seen))
 
 
 def footer_schema(path: str) -> T.StructType | None:
@@ -150,7 +151,9 @@ def empty(table: str, path: str) -> DataError:
 
 def _unreadable(table: str, path: str, kind: str, error: Exception) -> DataError:
     """The error of a table that Spark cannot open, with the one line of Spark's account that tells why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # of Py4J: the next line tells
+        lines = lines[1:]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reason = (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
     return DataError(
@@ -208,7 +211,7 @@ def _csv_source(spark: SparkSession, table: str, path: str) -> tuple[tuple[str, 
     if files is None:
         try:
             reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-            return None, reader.load(path).select("path", "content")
+            return None, reader.load(spelled(path, "spark")).select("path", "content")
         except PySparkException as error:
             raise _unreadable(table, path, "csv", error) from None
     if not files:

@@ -33,6 +33,7 @@ from eval_engine.delta_commit import (
 )
 from eval_engine.delta_table import StoredFile, arrow_schema, files_of, make_table, partitions_of, rows_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
+from eval_engine.object_store import check_store
 from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
@@ -64,6 +65,7 @@ class Lake:
         self._expected: dict[
             str, Expected
         ] = {}  # table: the run's files when its stage began, or that were committed here since
+        check_store(spark, root, "lake")
 
     def name(self, table: Table) -> str:
         """The table as SQL names it."""

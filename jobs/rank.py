@@ -26,6 +26,8 @@ from eval_engine.input_format import input_format
 from eval_engine.inputs import empty, read_input, same_id_types, table_files
 from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.quality_row import QualityRow
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
@@ -73,6 +75,8 @@ class Checked(NamedTuple):
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
+    if config.staging:
+        check_store(spark, config.staging, "staging")
     config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
     before, now = done_with(lake, config.run_id, "rank"), config.model_dump(mode="json")
@@ -96,9 +100,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(QUALITY, inputs.quality, run_id)
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
-            console.print(f"[dim]{table.source.name}: {table.path_taken}[/]", highlight=False)
+            console.print(f"[dim]{masked(f'{table.source.name}: {table.path_taken}')}[/]", highlight=False)
         if lake.not_for_workers:
-            console.print(f"[dim]ranks: written by Spark, since {lake.not_for_workers}[/]", highlight=False)
+            console.print(f"[dim]ranks: written by Spark, since {masked(lake.not_for_workers)}[/]", highlight=False)
         id_type = inputs.found.id_type
         if inputs.models:
             with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from eval_engine.errors import DataError
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
 from eval_engine.metric import Metric
 from eval_engine.report.answers import Answers
 from eval_engine.report.comparison_row import ComparisonRow
@@ -40,7 +41,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         )
     print_checks(checks, console)
     print_report(answers, console)
-    console.print(f"Tables: {config.lake}   Picture: {picture}   Page: {page}", soft_wrap=True, highlight=False)
+    written = masked(f"Tables: {config.lake}   Picture: {picture}   Page: {page}")
+    console.print(written, soft_wrap=True, highlight=False)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
@@ -99,7 +101,7 @@ def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
             else {"gone": "killed before it was done"}.get(status_of(row), row["status"])
         )
         facts |= {f"{name} version": value for name, value in row["versions"].items()} | row["inputs"]
-    return facts
+    return {masked(name): masked(value) for name, value in facts.items()}  # also of lakes that were written unmasked
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ class RunConfig(Evaluation):
     def _complete(self) -> Self:
         if not self.scores and not self.train:
             raise ValueError("scores: give at least one score table, or a train section that makes them")
+        if "://" in self.report:
+            raise ValueError(
+                f"report: {self.report} is not a folder of this machine, where picture and page are written. "
+                "Give one, and copy them from there"
+            )
         if self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least"

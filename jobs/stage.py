@@ -21,6 +21,8 @@ from eval_engine.delta_table import delta_version
 from eval_engine.errors import StageError, told_plainly
 from eval_engine.input_format import input_format
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.process_id import is_gone, process_id
 from eval_engine.stored_file import full_path
 from eval_engine.tables import RANKS, RUNS, Table
@@ -34,9 +36,12 @@ def stage(
 ) -> Iterator[dict[str, str]]:
     """Marks the stage as running, then as done or failed; takes what it wrote, by table. inputs: tables, or fingerprints of them. A lake that cannot be written fails here, before any work."""
     spark = lake.spark
+    for table, where in inputs.items():
+        if isinstance(where, Input):
+            check_store(spark, where.path, table)
     versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
     started, clock, process = datetime.now(UTC), time.monotonic(), process_id()
-    shown = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    shown = masked(json.dumps(config.model_dump(mode="json"), sort_keys=True))
     read: dict[str, str] = {}
     outputs: dict[str, str] = {}
 
@@ -50,13 +55,14 @@ def stage(
             lake.clean((RUNS, *writes), config.run_id)
             lake.watch(writes, config.run_id)
             read |= {
-                name: where if isinstance(where, str) else input_version(spark, where) for name, where in inputs.items()
+                masked(table): where if isinstance(where, str) else masked(input_version(spark, where))
+                for table, where in inputs.items()
             }
             yield outputs
     except BaseException as error:
         now = stage_row(lake, config.run_id, name)
         if now and now.get("process") == process:  # else another job has started the stage since: its row stays
-            write("failed", time.monotonic() - clock, f"{type(error).__name__}: {error}"[:2000])
+            write("failed", time.monotonic() - clock, masked(f"{type(error).__name__}: {error}")[:2000])
         raise
     write("done", time.monotonic() - clock, None)
 

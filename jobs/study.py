@@ -14,6 +14,7 @@ from rich.console import Console
 from eval_engine.errors import ConfigError
 from eval_engine.evaluation import ranked_by_all
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
 from eval_engine.report.study_findings import LABELS, Study
 from eval_engine.report.study_plot import save_curves, save_models
 from eval_engine.report.study_tables import print_study, save_page
@@ -57,7 +58,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         study, pictures, run_facts(spark, config.lake, config.run_id), folder / f"{config.run_id}-study.html"
     )
     print_study(study, console)
-    console.print(f"Tables: {config.lake}   Pictures and page: {page}", soft_wrap=True, highlight=False)
+    written = masked(f"Tables: {config.lake}   Pictures and page: {page}")
+    console.print(written, soft_wrap=True, highlight=False)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from deltalake.exceptions import DeltaError
 from eval_engine.config import Csv, Input
 from eval_engine.csv_file import CsvFile
 from eval_engine.csv_table import are_whole, csv_files, csv_table, delimiter_hint, table_columns, text_rows, typed_rows
+from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.input_format import input_format
-from eval_engine.stored_file import full_path, unreachable
+from eval_engine.stored_file import full_path, spelled, unreachable
 
 NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
 MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id
@@ -97,8 +98,8 @@ def _open(source: Input) -> ds.Dataset:
         )
     try:
         if kind == "delta":
-            return DeltaTable(source.path).to_pyarrow_dataset()
-        return ds.dataset(source.path, format=kind, partitioning="hive")
+            return DeltaTable(delta_uri(source.path)).to_pyarrow_dataset()
+        return ds.dataset(spelled(source.path, "arrow"), format=kind, partitioning="hive")
     except DeltaError as error:
         raise DataError(
             f"{source.path}: not readable as a Delta table without Spark: {error}. "
