@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
+from pyarrow import fs
 
 from eval_engine.errors import DataError
 from eval_engine.stored_file import located
@@ -38,9 +39,9 @@ def stamp_of(path: str) -> Stamp | None:
     try:
         system, place = located(path)
         found, etag = system.get_file_info(place), None
-        if system.type_name == "s3" and found.is_file:
+        if found.is_file and not isinstance(system, fs.LocalFileSystem):
             with system.open_input_file(place) as handle:
-                etag = (handle.metadata() or {}).get(b"ETag")
+                etag = (handle.metadata() or {}).get("ETag")
     except (OSError, pa.ArrowException):
         return None
     return Stamp(found.size, found.mtime_ns, etag)
