@@ -1,9 +1,12 @@
-"""Whether a file is still the one that a run was planned on. A plan tells rows by their numbers: in a file that was replaced since, they are rows of other users.
+"""Whether a file is still the one that a run was planned on.
+
+A plan tells rows by their numbers: in a file that was replaced since, they are rows of other users.
 
     stamp = bytes, time of the last change, and the ETag where a store has one (S3 tells the time in whole seconds)
 
-The stamp is taken before anything of the file is read, and compared when a task has read its last row: the same stamp then means that no byte changed
-in between. A task that finds another one fails, and nothing is committed. Files of Delta tables never change; their stamps cost a look.
+The stamp is taken before anything of the file is read, and compared when a task has read its last row: the same
+stamp then means that no byte changed in between. A task that finds another one fails, and nothing is committed.
+Files of Delta tables never change; their stamps cost a look.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -55,14 +58,17 @@ def stamped(table: str, paths: Sequence[str]) -> list[Stamped]:
 
 @contextmanager
 def unchanged(files: Collection[Stamped]) -> Iterator[None]:
-    """Whoever reads the files in this block has read what was stamped, or gets an error, which also takes the place of another one: a change may have caused it. Files may
-    still be added in the block."""
+    """Whoever reads the files in this block has read what was stamped, or gets an error.
+
+    The error also takes the place of another one, which the change may have caused. Files may be added in the block.
+    """
     try:
         yield
     finally:
         for file in sorted(files, key=lambda file: file.path):
             if file.stamp is not None and stamp_of(file.path) != file.stamp:
                 raise DataError(
-                    f"{file.table}: {file.path} was replaced or changed while it was read, so its rows are no longer where they were found. Nothing of this run is written. "
-                    "Start the run again when the table is complete; a Delta table can be replaced at any time."
+                    f"{file.table}: {file.path} was replaced, changed or removed while it was read, so its rows are "
+                    "no longer where they were found. Nothing of this run is written. Start the run again when the "
+                    "table is complete; a Delta table can be replaced at any time."
                 )

@@ -1,4 +1,4 @@
-"""Files that are replaced or changed while a run reads them: an error that names table and file, and nothing is committed."""
+"""Files that change while a run reads them: an error that names table and file, and nothing is committed."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,9 @@ def test_a_dense_file_replaced_between_plan_and_ranking_is_an_error_and_nothing_
         return plans(found)
 
     monkeypatch.setattr(ranking, "plans", replaced)
-    with pytest.raises(DataError, match=rf"scores of a: \S*{file} was replaced or changed .*Start the run again"):
+    with pytest.raises(
+        DataError, match=rf"scores of a: \S*{file} was replaced, changed or removed .*Start the run again"
+    ):
         rank.run(spark, config, Console(quiet=True))
     assert Lake(spark, config.lake).partitions(RANKS, config.run_id) == []
     assert list(Path(config.lake, "ranks").rglob("part-*")) == []
@@ -81,7 +83,7 @@ def test_a_label_file_replaced_while_it_is_read_is_an_error(tmp_path: Path) -> N
     read = read_splits((), (), splits, 1, 1)
     assert len(list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))) == 1
     pq.write_table(pa.concat_tables([pairs, pairs]), file)  # rows that no split has
-    with pytest.raises(DataError, match=r"truth: \S*truth.parquet was replaced or changed"):
+    with pytest.raises(DataError, match=r"truth: \S*truth.parquet was replaced, changed or removed"):
         list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
 
 
@@ -97,7 +99,7 @@ def test_a_change_in_place_of_the_same_size_is_seen(tmp_path: Path) -> None:
             handle.seek(2)
             handle.write(b"x")
 
-    with pytest.raises(DataError, match=r"scores: \S*f was replaced or changed"):
+    with pytest.raises(DataError, match=r"scores: \S*f was replaced, changed or removed"):
         change()
 
 
@@ -110,7 +112,7 @@ def test_a_file_that_is_gone_is_told_in_place_of_what_it_caused(tmp_path: Path) 
             file.unlink()
             raise ValueError("no row 7")
 
-    with pytest.raises(DataError, match="replaced or changed"):
+    with pytest.raises(DataError, match="replaced, changed or removed"):
         read()
 
 
