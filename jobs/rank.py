@@ -107,7 +107,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.create(CATALOGUE, id_type, run_id)
             lake.commit(CATALOGUE, [inputs.catalogue], run_id)
         if lake.in_catalog:
-            lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
+            lake.view("thresholds", thresholds_sql(lake.name(RANKS)))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.put(QUALITY, quality, run_id)
         if any(row.action == "quarantined" for row in quality):
