@@ -114,7 +114,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.create(CATALOGUE, id_type, run_id)
             lake.commit(CATALOGUE, [inputs.catalogue], run_id)
         if lake.in_catalog:
-            lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
+            lake.view("thresholds", thresholds_sql(lake.name(RANKS)))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.put(QUALITY, quality, run_id)
         if any(row.action == "quarantined" for row in quality):
@@ -198,7 +198,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         if written:
             until_done.callback(lake.forget, CATALOGUE, written)
         settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
-        models = _models(tables)
+        models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
         asked = ranking.Asked(
             [ranking.Table(table.source, table.files, table.df if table.scanned else None) for table in tables],
@@ -253,20 +253,39 @@ def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int
     return n_items, tuple(row["file"] for row in stored), None
 
 
-def _models(tables: list[ScoreTable]) -> dict[str, int]:
-    """The models of the tables, and the number of the table that has each."""
-    models = {}
+def _models(tables: list[ScoreTable], config: RunConfig, ranked: Ranked) -> dict[str, int]:
+    """The models of the tables, and the number of the table that has each; an error if a model is in two tables, or
+    in one and ranked already from another."""
+    paths = {name: f"{name} ({where.path})" for name, where in scores_of(config).items()}
+    origin = {model: _origin(model, paths, config, ranked) for model in ranked.models}
+    models: dict[str, int] = {}
     for table in tables:
-        if table.source.model:
-            models[table.source.model] = table.source.number
-            continue
-        for row in table.df.groupBy("model").count().collect():
-            if row["model"] is None:
+        found = [(table.source.model, 0)] if table.source.model else table.df.groupBy("model").count().collect()
+        for model, n_rows in found:
+            if model is None:
                 raise DataError(
-                    f"{table.source.name}: {row['count']:,} rows have model=NULL. A score row needs its model: fix the job that writes it."
+                    f"{table.source.name}: {n_rows:,} rows have model=NULL. A score row needs its model: fix the job "
+                    "that writes it."
                 )
-            models[row["model"]] = table.source.number
+            if model in origin:
+                raise DataError(
+                    f"scores: model {model} is in two tables: {origin[model]} and {paths[table.source.name]}. "
+                    "Give one of the models another name, or take one table out of `scores`."
+                )
+            models[model], origin[model] = table.source.number, paths[table.source.name]
     return models
+
+
+def _origin(model: str, paths: dict[str, str], config: RunConfig, ranked: Ranked) -> str:
+    """Where a model that is ranked already comes from."""
+    if model in config.fused_models():
+        return "train (output: ranks)"
+    names = [
+        paths[name]
+        for number, (name, where) in enumerate(scores_of(config).items())
+        if number not in ranked.inputs and where.model in (model, None)
+    ]
+    return " or ".join(names)
 
 
 def write_ranks(

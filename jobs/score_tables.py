@@ -18,6 +18,7 @@ from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.input_format import input_format
 from eval_engine.inputs import read_input, read_table, table_files
+from eval_engine.ranking.file_stamp import stamped, unchanged
 from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Source
 from eval_engine.stored_file import full_path, located, unreachable
@@ -186,7 +187,8 @@ def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
         columns += [F.col(f"`{source.item}`").alias("item_id"), F.col(f"`{source.score}`").alias("score")]
     if not source.model:
         columns.append(F.col("model"))
-    df.select(*columns).write.mode("overwrite").parquet(folder)
+    with unchanged(stamped(source.name, df.inputFiles())):
+        df.select(*columns).write.mode("overwrite").parquet(folder)
     copy = spark.read.parquet(folder)
     files = tuple(copy.inputFiles())
     if files and (reason := unreachable(files[0])):

@@ -39,6 +39,18 @@ def test_the_run_id_of_the_command_line_wins() -> None:
         ({"on_bad_rows": "ignore"}, "on_bad_rows"),
         ({"top": 5}, "shorter than the largest cutoff"),
         ({"scores": []}, "at least one score table"),
+        (
+            {"scores": [{"model": "a", "path": "x/a"}, {"model": "a", "path": "x/b"}]},
+            "model a has two score tables, x/a and x/b. Give one of the models another name",
+        ),
+        ({"scores": [{"path": "x/a"}, {"path": "x/a"}]}, "x/a is listed twice"),
+        (
+            {
+                "scores": [{"model": "r", "path": "x/a"}],
+                "train": {"scores": "trained", "models": [{"kind": "random", "name": "r"}]},
+            },
+            "model r has a score table here, x/a, and is trained to trained/r",
+        ),
         ({"inputs": {"catalogue": {"path": "x"}, "exposures": {"path": "x"}}}, "inputs.feedback is needed"),
     ],
 )
@@ -102,3 +114,9 @@ def test_csv_options_as_yaml_has_them(tmp_path: Path) -> None:
     path.write_text("{path: x, format: parquet, csv: {}}")
     with pytest.raises(ConfigError, match="csv tells how a CSV table is written, but format is parquet"):
         read_yaml(path, Input)
+
+
+def test_a_trained_table_may_be_listed_where_training_puts_it(small_run) -> None:  # type: ignore[no-untyped-def]
+    small_run.config["scores"] = [{"model": "r", "path": "trained/r", "format": "parquet"}]
+    small_run.config["train"] = {"scores": "trained/", "models": [{"kind": "random", "name": "r"}]}
+    assert [table.path for table in load(small_run.write()).score_tables()] == ["trained/r"]
