@@ -19,10 +19,11 @@ from typing import Annotated, NoReturn
 import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from eval_engine.config import check_run_id, read_yaml
 from eval_engine.errors import ConfigError, PlumblineError
+from eval_engine.plain_text import plain, plain_lines
 from jobs.run_config import RunConfig
 
 app = typer.Typer(
@@ -154,7 +155,7 @@ def setup() -> None:
     from eval_engine.java import java_home
 
     console = Console()
-    console.print(f"Java: {java_home()}")
+    console.print(Text(plain(f"Java: {java_home()}")))
     fetch_delta()
     console.print("Delta: ready")
 
@@ -176,9 +177,8 @@ def told(work: Callable[[], object]) -> NoReturn:
     try:
         work()
     except PlumblineError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False
-        )
+        message = plain_lines(error) if isinstance(error, ConfigError) else plain(error)  # a line per bad key
+        Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {message}"))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

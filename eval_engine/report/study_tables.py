@@ -56,6 +56,9 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
     content = PAGE.substitute(
         title=escape(headline(study)),
         heading=escape(headline(study)),
+        settings="",
+        notices="",
+        verdicts="",
         picture="",
         sections=f"<section><h2>What it shows</h2><ul>{told}</ul></section>\n{figures}\n"
         f"<section><h2>The models, truly best first</h2>{_models_html(study)}</section>\n"
