@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eval_engine.config import check_run_id, read_yaml
-from eval_engine.errors import ConfigError, PlumblineError
+from eval_engine.errors import ConfigError, DataError, PlumblineError
 from eval_engine.plain_text import plain, plain_lines
 from jobs.run_config import RunConfig
 
@@ -177,7 +177,7 @@ def told(work: Callable[[], object]) -> NoReturn:
     try:
         work()
     except PlumblineError as error:
-        message = plain_lines(error) if isinstance(error, ConfigError) else plain(error)  # a line per bad key
+        message = plain(error) if isinstance(error, DataError) else plain_lines(error)  # ids may hold line breaks
         Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {message}"))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
