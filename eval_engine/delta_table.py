@@ -4,15 +4,21 @@ Schema, partitions and CHECK constraints are those of the contract, so that Spar
 constraints by the table features that Spark knows them by; files that are committed by name (delta_commit.py) are not checked against them by either: a test does.
 """
 
+import random
 import re
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable, TableFeatures
+from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 
-from eval_engine.delta_commit import delta_uri
-from eval_engine.stored_file import full_path
+from eval_engine.delta_commit import TRIES, active_files, delta_uri, disk_path
+from eval_engine.errors import DataError, LakeError
+from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
 
 TYPES = {
@@ -24,28 +30,60 @@ TYPES = {
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
 }
+IDS = {"int64": "BIGINT", "string": "STRING", "large_string": "STRING", "string_view": "STRING"}  # Arrow's name: SQL's
 FEATURES = [TableFeatures.AppendOnly, TableFeatures.Invariants, TableFeatures.CheckConstraints]
 
 
-def create_table(uri: str, table: Table, id_type: str) -> None:
-    """The table; fine if another job makes it at the same time. id_type: BIGINT or STRING."""
-    place = delta_uri(uri)
-    rules = {f"delta.constraints.rule_{n}": rule for n, rule in enumerate(table.rules)}
-    try:
-        # The rules' keys are names of ours, which delta-rs cannot know.
-        made = DeltaTable.create(
+def make_table(uri: str, table: Table, id_type: str) -> None:
+    """The table, made or with the columns of the contract that it lacks; an error if it has others, or ids of another type. id_type: BIGINT or STRING.
+
+    delta-rs makes a table and declares its features in two commits. Whoever finds a table without the features adds them, so a job that is in between, or died
+    there, stops nobody; no job writes rows before the features are there. Several jobs may do this at once.
+    """
+    place, schema = delta_uri(uri), arrow_schema(table, id_type)
+    for attempt in range(TRIES):
+        try:
+            have = _made(place, table, schema)
+            break
+        except (DeltaError, OSError):  # another job does the same at this moment, or the storage cannot be written
+            if attempt == TRIES - 1 or not DeltaTable.is_deltatable(place):
+                raise
+            time.sleep(random.uniform(0, 0.02))
+    if strange := sorted(set(fields_of(have)) - set(table.fields)):
+        raise LakeError(
+            f"{uri} has the column {strange[0]}, which this version does not know: a newer one made it. Give another `lake`, or update."
+        )
+    for name in ("user_id", "item_id"):
+        if name in have.names and (stored := IDS.get(str(have.field(name).type))) != id_type:
+            raise DataError(
+                f"{table.name}.{name} is {id_type} in this run but {stored} in the lake: ids are of one type in a lake. "
+                "Give another `lake`, or cast the input."
+            )
+
+
+def _made(place: str, table: Table, schema: pa.Schema) -> pa.Schema:
+    """The columns of the table after what is missing was made."""
+    if DeltaTable.is_deltatable(place):
+        delta = DeltaTable(place)
+    else:
+        delta = DeltaTable.create(
             place,
-            arrow_schema(table, id_type),
+            schema,
             "error",
             list(table.partitions),
             description=table.about,
-            configuration=rules,
-            raise_if_key_not_exists=False,
+            configuration={f"delta.constraints.rule_{n}": rule for n, rule in enumerate(table.rules)},
+            raise_if_key_not_exists=False,  # the rules' keys are names of ours, which delta-rs cannot know
         )
-        made.alter.add_feature(FEATURES, allow_protocol_versions_increase=True)
-    except DeltaError:
-        if not DeltaTable.is_deltatable(place):
-            raise
+    if "checkConstraints" not in (delta.protocol().writer_features or ()):
+        delta.alter.add_feature(FEATURES, allow_protocol_versions_increase=True)
+        delta = DeltaTable(place)
+    have = pa.schema(delta.schema().to_arrow())
+    lacking = {name.split(".")[0] for name in set(table.fields) - set(fields_of(have))}
+    if not lacking:
+        return have
+    delta.alter.add_columns(DeltaSchema.from_arrow(pa.schema([f for f in schema if f.name in lacking])).fields)
+    return schema_of(place)
 
 
 def schema_of(uri: str) -> pa.Schema:
@@ -77,11 +115,40 @@ def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
     )
 
 
-def files_of(uri: str, where: dict[str, str], column: str) -> list[tuple[str, str, int]]:
-    """Path or URI of each file of some partitions, the value of one partition column in it, and its bytes."""
-    found = pa.table(DeltaTable(delta_uri(uri)).get_add_actions(flatten=True)).to_pylist()
-    chosen = [row for row in found if all(row[f"partition.{name}"] == value for name, value in where.items())]
-    return sorted((f"{uri}/{row['path']}", row[f"partition.{column}"], row["size_bytes"]) for row in chosen)
+class StoredFile(NamedTuple):
+    """A file of a table, as the table's log names it."""
+
+    path: str  # path or URI
+    partition: Mapping[str, str | None]  # value of each partition column
+    n_bytes: int
+
+
+def files_of(uri: str, where: dict[str, str]) -> list[StoredFile]:
+    """The files of some partitions."""
+    delta = DeltaTable(delta_uri(uri))
+    chosen = active_files(delta, where)
+    found = pa.table(delta.get_add_actions(flatten=True))
+    sizes = dict(zip(found.column("path").to_pylist(), found.column("size_bytes").to_pylist(), strict=True))
+    return sorted(StoredFile(f"{uri}/{disk_path(path)}", partition, sizes[path]) for path, partition in chosen.items())
+
+
+def damaged(files: Iterable[StoredFile]) -> dict[str, str]:
+    """The files that are gone or not as long as the log says, and what is wrong with each."""
+
+    def wrong(file: StoredFile) -> str | None:
+        system, path = located(file.path)
+        info = system.get_file_info(path)
+        if not info.is_file:
+            return "is gone"
+        return (
+            None
+            if info.size == file.n_bytes
+            else f"has {info.size:,} bytes, not the {file.n_bytes:,} that were written"
+        )
+
+    files = list(files)
+    with ThreadPoolExecutor(16) as pool:
+        return {file.path: told for file, told in zip(files, pool.map(wrong, files), strict=True) if told}
 
 
 def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
@@ -90,7 +157,7 @@ def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
     return [
         row
         | {
-            name: dict(row[name])
+            name: None if row[name] is None else dict(row[name])
             for name, kind in zip(found.column_names, found.schema.types, strict=True)
             if pa.types.is_map(kind)
         }

@@ -34,7 +34,11 @@ class LakeError(PlumblineError):
     """The lake cannot be read or written."""
 
 
-KINDS = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError)}
+class StageError(PlumblineError):
+    """A stage that this one rests on is not done, or was done again since."""
+
+
+KINDS = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError, StageError)}
 
 
 def known_error(error: BaseException) -> PlumblineError | None:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.bucket_statistics import statistics_rows
+from eval_engine.errors import DataError
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
@@ -43,7 +44,6 @@ FACTS = (
     "tied",
     "probabilities",
 )  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
-LEFT_OUT = {"bad_vector", "not_scored"}  # rules of the quality table: users that not every model ranked
 
 
 def statistics(ranks: DataFrame, question: Question) -> Plan:
@@ -79,11 +79,16 @@ def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int
 def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """What is needed of a file of ranks, in batches of bounded bytes."""
     wanted = ["user_id", "candidates", "scored", *(f"{source}.{name}" for source in sources for name in FACTS)]
-    with open_file(path) as handle, pq.ParquetFile(handle) as file:
-        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-        per_row = max(1, sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows))
-        for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, USERS_AT_ONCE)), columns=wanted):
-            yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), sources)
+    try:
+        with open_file(path) as handle, pq.ParquetFile(handle) as file:
+            groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+            per_row = max(1, sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows))
+            for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, USERS_AT_ONCE)), columns=wanted):
+                yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), sources)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"ranks: {path} of model {model} cannot be read ({' '.join(str(error).split())[:200]}). Remove the file and run jobs/rank.py again: it ranks what is gone."
+        ) from None
 
 
 def statistics_of(plans: Iterable[Plan], question: Question) -> Plan:
@@ -112,13 +117,24 @@ def _flat(batch: pa.RecordBatch, sources: Sequence[str]) -> pa.RecordBatch:
     )
 
 
-def ranked_by_all(ranks: DataFrame, rules: Collection[str]) -> DataFrame:
-    """Without the users that some model could not rank or did not score: models are compared on the same users. rules: those that the quality table counts; without
-    gaps nothing is joined, since that would send every row through a shuffle."""
+def unequal_users(ranks: DataFrame) -> set[str]:
+    """Why models were not ranked on the same users: bad_vector, not_scored; empty if they were. Reads three narrow columns."""
+    hashed = F.xxhash64("user_id")
+    models = ranks.groupBy("model").agg(
+        F.count("problem").alias("bad"), F.count(F.lit(1)).alias("users"), F.bit_xor(hashed).alias("who")
+    )
+    found = models.collect()
+    bad = {"bad_vector"} if any(row["bad"] for row in found) else set()
+    return bad | ({"not_scored"} if len({(row["users"], row["who"]) for row in found}) > 1 else set())
+
+
+def ranked_by_all(ranks: DataFrame, gaps: Collection[str]) -> DataFrame:
+    """Without the users that some model could not rank or did not score: models are compared on the same users. gaps: as unequal_users tells; without any
+    nothing is joined, since that would send every row through a shuffle."""
     unranked = []
-    if "bad_vector" in rules:
+    if "bad_vector" in gaps:
         unranked.append(ranks.where("problem IS NOT NULL").select("user_id"))
-    if "not_scored" in rules:
+    if "not_scored" in gaps:
         n_models = ranks.select("model").distinct().count()
         unranked.append(ranks.groupBy("user_id").count().where(F.col("count") < n_models).select("user_id"))
     return ranks.join(reduce(DataFrame.union, unranked).distinct(), "user_id", "left_anti") if unranked else ranks

@@ -5,6 +5,7 @@ and a retry leaves the same table. Runs are partitions, so different runs can be
 already as files that workers wrote (commit). Small tables are written and read without Spark where that is possible (put, rows): its own commit takes 2 to 5 s.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,24 +15,42 @@ from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-from pyspark.errors import PySparkException
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eval_engine.config import check_run_id
-from eval_engine.delta_commit import WrittenFile, commit_files, delta_uri, write_file
-from eval_engine.delta_table import arrow_schema, create_table, fields_of, files_of, partitions_of, rows_of, schema_of
+from eval_engine.delta_commit import (
+    Expected,
+    WrittenFile,
+    active_files,
+    commit_files,
+    delta_uri,
+    new_attempt,
+    write_file,
+)
+from eval_engine.delta_table import StoredFile, arrow_schema, files_of, make_table, partitions_of, rows_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
 from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
+from eval_engine.vacuum import remove_leftovers
 
+log = logging.getLogger(__name__)
 UNWRITABLE = re.compile(
     r"Permission denied|Mkdirs failed|CANNOT_CREATE_LOG_PATH|Read-only|AccessDenied|not permitted|Not a directory|FileAlreadyExists|ParentNotDirectory"
 )
-IDS = {"int64": "BIGINT", "string": "STRING", "large_string": "STRING", "string_view": "STRING"}  # Arrow's name: SQL's
+NO_TABLE = re.compile(
+    r"TABLE_OR_VIEW_NOT_FOUND|DELTA_TABLE_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|is not a Delta table"
+)
+CONFLICT = re.compile(r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception")
+ONLY_SPARK = (
+    DeltaError,
+    OSError,
+    pa.ArrowException,
+)  # where only Spark reaches the storage, or knows a feature of the table
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 
 
@@ -42,6 +61,9 @@ class Lake:
         self.spark = spark
         self.in_catalog = bool(CATALOG_NAME.fullmatch(root))
         self.root = root if self.in_catalog else full_path(root)
+        self._expected: dict[
+            str, Expected
+        ] = {}  # table: the run's files when its stage began, or that were committed here since
 
     def name(self, table: Table) -> str:
         """The table as SQL names it."""
@@ -55,8 +77,8 @@ class Lake:
                 return rows_of(self._uri(table), where)
             except TableNotFoundError:
                 return []
-            except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
-                pass
+            except ONLY_SPARK as error:
+                self._by_spark(table, error)
         if not self.has(table):
             return []
         found = self.spark.table(self.name(table))
@@ -71,20 +93,37 @@ class Lake:
                 return partitions_of(self._uri(table), {"run_id": run_id})
             except TableNotFoundError:
                 return []
-            except Exception:  # as in rows
-                pass
+            except ONLY_SPARK as error:
+                self._by_spark(table, error)
         if not self.has(table):
             return []
         return [row.asDict() for row in self.read(table, run_id).select(*table.partitions).distinct().collect()]
 
-    def files(self, table: Table, run_id: str, column: str) -> list[tuple[str, str, int]]:
-        """The files of a run's rows, each with its value of a partition column and its bytes; none if only Spark can tell or read them."""
+    def files(self, table: Table, run_id: str) -> list[StoredFile]:
+        """The files of a run's rows; none if only Spark can tell or read them."""
         if self.not_for_workers:
             return []
         try:
-            return files_of(self._uri(table), {"run_id": run_id}, column)
-        except Exception:  # as in rows: rows that were deleted from files, among others
+            return files_of(self._uri(table), {"run_id": run_id})
+        except TableNotFoundError:
             return []
+        except ONLY_SPARK as error:  # rows that were deleted from files, among others
+            self._by_spark(table, error)
+            return []
+
+    def watch(self, tables: Iterable[Table], run_id: str) -> None:
+        """Before a stage writes these tables: removes what killed jobs left of the run, and refuses commits of this lake if another job writes the run from now on."""
+        if self.not_for_workers:  # Spark's own commits find out
+            return
+        for table in tables:
+            uri = self._uri(table)
+            with self._told(table):
+                there = DeltaTable.is_deltatable(delta_uri(uri))
+                if there:
+                    remove_leftovers(uri, run_id)
+                self._expected[table.name] = (
+                    active_files(DeltaTable(delta_uri(uri)), {"run_id": run_id}) if there else {}
+                )
 
     def put(self, table: Table, rows: Sequence[Sequence[Any]], where: dict[str, str], id_type: str = "BIGINT") -> None:
         """Like replace, of a few rows; each has the table's columns, without those in `where`, in order."""
@@ -135,7 +174,7 @@ class Lake:
             self.replace(table, rows.mapInArrow(worker, schema), where)
             return self.read(table, where["run_id"])
         self.create(table, "BIGINT", where)
-        uri, target = self._uri(table), Target(self._uri(table), where["run_id"], uuid4().hex)
+        uri, target = self._uri(table), Target(self._uri(table), where["run_id"], new_attempt())
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             made = [batch for batch in worker(batches) if batch.num_rows]
@@ -186,11 +225,15 @@ class Lake:
         self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()
     ) -> None:
         """Like replace, with files that lie in the table's folder already; the table must exist."""
-        commit_files(self._uri(table), table, files, where, except_models)
+        uri = self._uri(table)
+        commit_files(uri, table, files, where, except_models, self._expected.get(table.name))
+        if table.name in self._expected:
+            self._expected[table.name] = active_files(DeltaTable(delta_uri(uri)), {"run_id": where["run_id"]})
 
     def forget(self, table: Table, file: WrittenFile) -> None:
         """Remove a file from the table's folder, unless a commit names it."""
-        named = DeltaTable(delta_uri(self._uri(table))).file_uris() if self._columns(table) is not None else []
+        place = delta_uri(self._uri(table))
+        named = DeltaTable(place).file_uris() if DeltaTable.is_deltatable(place) else []
         if not any(uri.endswith(file.path.rsplit("/", 1)[1]) for uri in named):  # the name is unique
             system, path = located(f"{self._uri(table)}/{file.path}")
             system.delete_file(path)
@@ -198,6 +241,9 @@ class Lake:
     def remove(self, table: Table, where: dict[str, str], except_models: Sequence[str]) -> None:
         """Take out the rows that match `where`, but for some models'."""
         with self._told(table):
+            if self.not_for_workers is None:
+                self.commit(table, [], where, except_models)
+                return
             self.spark.sql(f"DELETE FROM {self.name(table)} WHERE {_predicate(where, except_models)}")
 
     def view(self, name: str, query: str) -> None:
@@ -208,30 +254,39 @@ class Lake:
         """Whether the table is there."""
         try:
             self.spark.table(self.name(table)).schema  # noqa: B018  asks for the table
-        except PySparkException:
-            return False
+        except AnalysisException as error:
+            if NO_TABLE.search(str(error)):
+                return False
+            raise
         return True
 
     def create(self, table: Table, id_type: str, where: dict[str, str]) -> None:
-        """The table, if it is not there yet."""
+        """The table, if it is not there yet, with all columns of the contract."""
         check_run_id(where["run_id"])
+        with self._told(table):
+            if self.not_for_workers is None:
+                make_table(self._uri(table), table, id_type)
+            else:
+                self._create_by_spark(table, id_type)
+
+    def _create_by_spark(self, table: Table, id_type: str) -> None:
         have = self._columns(table)
         if have is None:
-            if self.not_for_workers is None:
-                with self._told(table):
-                    create_table(self._uri(table), table, id_type)
-                return
             rules = ", ".join(f"'delta.constraints.rule_{n}' = {_quoted(rule)}" for n, rule in enumerate(table.rules))
             properties = f"TBLPROPERTIES ({rules})" if rules else ""
-            with self._told(table):
-                self.spark.sql(
-                    f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA PARTITIONED BY ({', '.join(table.partitions)}) "
-                    f"COMMENT {_quoted(table.about)} {properties}"
-                )
+            self.spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA "
+                f"PARTITIONED BY ({', '.join(table.partitions)}) COMMENT {_quoted(table.about)} {properties}"
+            )
+            have = self._columns(table) or {}
+        kinds = dict(zip(table.names, split(table.columns(id_type)), strict=True))
+        if new := [kind.removesuffix(" NOT NULL") for name, kind in kinds.items() if name not in have]:
+            self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(new)})")
             have = self._columns(table) or {}
         if set(have) != set(table.fields):
             raise LakeError(
-                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.fields))}: another version made it. Give another `lake`."
+                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.fields))}: "
+                "another version made it. Give another `lake`."
             )
         for name in ("user_id", "item_id"):
             if name in have and have[name] != id_type:
@@ -241,17 +296,7 @@ class Lake:
                 )
 
     def _columns(self, table: Table) -> dict[str, str] | None:
-        """The columns of the table, the fields of structs (`random.items`) among them, and their types (BIGINT, STRING, ... of ids, at least); None if there is no such table. Delta's log is read directly where Arrow reaches it: Spark takes 0.3 s for it."""
-        if not self.in_catalog:
-            try:
-                schema = schema_of(self._uri(table))
-                return dict.fromkeys(fields_of(schema), "") | {
-                    field.name: IDS.get(str(field.type), "") for field in schema
-                }
-            except TableNotFoundError:
-                return None
-            except Exception:  # storage that only Spark reaches, or a feature that only Spark knows
-                pass
+        """The columns of the table, the fields of structs (`random.items`) among them, and their types; None if there is no such table."""
         if not self.has(table):
             return None
         found = self.spark.table(self.name(table))
@@ -263,6 +308,10 @@ class Lake:
         ]
         return dict.fromkeys(inside, "") | {name: kind.upper() for name, kind in found.dtypes}
 
+    def _by_spark(self, table: Table, error: Exception) -> None:
+        """Notes why Spark is asked instead of delta-rs."""
+        log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), _first_line(error))
+
     @contextmanager
     def _told(self, table: Table) -> Iterator[None]:
         """Spark's errors as errors with a remedy."""
@@ -272,6 +321,11 @@ class Lake:
         except PlumblineError:
             raise
         except Exception as error:
+            if CONFLICT.search(str(error)):
+                raise LakeError(
+                    f"{self.name(table)} was written by another job at the same time, so this one has committed nothing "
+                    f"to it: {_first_line(error)} Let one job at a time write a run, then run this one again."
+                ) from None
             if UNWRITABLE.search(str(error)):
                 raise LakeError(
                     f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."

@@ -163,9 +163,10 @@ QUARANTINE = Table(
 )
 RUNS = Table(
     "runs",
-    "Each stage of each run: config, versions of software and inputs, time taken, how it ended.",
+    "Each stage of each run: config, versions of software and inputs, time taken, how it ended; process: which process runs it; outputs: what was written, "
+    "as a fingerprint by table.",
     "run_id STRING NOT NULL, stage STRING NOT NULL, status STRING NOT NULL, started_at TIMESTAMP, seconds DOUBLE, config STRING, "
-    "versions MAP<STRING, STRING>, inputs MAP<STRING, STRING>, error STRING",
+    "versions MAP<STRING, STRING>, inputs MAP<STRING, STRING>, error STRING, process STRING, outputs MAP<STRING, STRING>",
     ("run_id", "stage"),
     ("status IN ('running', 'done', 'failed')",),
     ("run_id", "stage"),

@@ -6,6 +6,7 @@
     plumbline evaluate conf/run.yaml    rank, evaluate, report
     plumbline study conf/studies/ure.yaml   simulate, train and rank a panel of models; which scheme agrees with the truth, and where
     plumbline show RUN --lake LAKE      a finished run's table again
+    plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
 
 Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run. Each stage is also a script for spark-submit (`jobs/rank.py --config ...`).
 """
@@ -146,6 +147,28 @@ def show(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     report.show(_session(), lake, run, Console())
+
+
+@app.command()
+def vacuum(
+    lake: Annotated[str, typer.Argument(help="folder or URI of the tables")],
+    hours: Annotated[
+        int, typer.Option(min=0, help="keep files younger than this: somebody may still read or write them")
+    ] = 168,
+) -> None:
+    """Remove files of a lake that no table names any more: left by killed jobs, or replaced by later ones."""
+    from eval_engine.lake import CATALOG_NAME
+    from eval_engine.vacuum import vacuum as remove_old_files
+
+    if CATALOG_NAME.fullmatch(lake):
+        raise ConfigError(
+            f"{lake} is a catalog's schema: use VACUUM of its SQL, table by table. A folder or URI is needed here."
+        )
+    removed = remove_old_files(lake, hours)
+    for table, n_files, n_bytes in removed:
+        Console().print(Text(plain(f"{table}: {n_files:,} files, {n_bytes / 2**20:,.1f} MB")))
+    if not removed:
+        Console().print(f"Nothing older than {hours} hours to remove.")
 
 
 @app.command()

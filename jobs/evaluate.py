@@ -6,19 +6,23 @@ Reads ranks. Writes statistics, estimates, comparisons (replaces this run_id onl
 rules of what is positive need this job only.
 """
 
+import json
+from typing import Any
+
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import LEFT_OUT, ranked_by_all, statistics, statistics_of_files
+from eval_engine.evaluation import ranked_by_all, statistics, statistics_of_files, unequal_users
 from eval_engine.lake import Lake
 from eval_engine.question import Question
+from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.results import Asking, estimates_and_comparisons
 from eval_engine.session import batches_by_bytes, planned_once
-from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RANKS, STATISTICS
+from eval_engine.tables import COMPARISONS, ESTIMATES, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import stage
+from jobs.stage import fresh_ranks, ranks_token, stage
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
@@ -32,24 +36,42 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         asked.ties,
         ("random", "truth") if config.inputs.truth else ("random",),
     )
+    ranked = fresh_ranks(lake, config.run_id)
     with (
-        stage(lake, config, "evaluate", {}),
+        stage(
+            lake,
+            config,
+            "evaluate",
+            {RANKS.name: ranks_token(lake, config.run_id)},
+            (STATISTICS, ESTIMATES, COMPARISONS),
+        ),
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
     ):
         run_id = {"run_id": config.run_id}
-        rules = {row["rule"] for row in lake.rows(QUALITY, run_id)}
-        if not lake.partitions(RANKS, config.run_id):
-            raise DataError(f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first.")
-        files = [] if rules & LEFT_OUT else lake.files(RANKS, config.run_id, "model")
-        ranks = None if files else ranked_by_all(lake.read(RANKS, config.run_id), rules)
-        plan = statistics_of_files(spark, files, question) if ranks is None else statistics(ranks, question)
+        files = lake.files(RANKS, config.run_id)
+        for model, why in sorted(unusable_ranks(files).items()):
+            raise DataError(
+                f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what is damaged."
+            )
+        gaps = user_gaps(lake, config.run_id, ranked)
+        if files and not gaps:
+            plan = statistics_of_files(spark, [(f.path, str(f.partition["model"]), f.n_bytes) for f in files], question)
+        else:
+            plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question)
         written = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
         asking = Asking(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
         estimates, comparisons = estimates_and_comparisons(written, asking)
         lake.put(ESTIMATES, estimates, run_id)
         lake.put(COMPARISONS, comparisons, run_id)
+
+
+def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:
+    """Rules by which users must be left out, as the ranks tell. `ranked`: the row of the rank stage; if it refused bad rows, every model has ranked the same users."""
+    if json.loads(ranked["config"])["on_bad_rows"] == "error":
+        return set()
+    return unequal_users(lake.read(RANKS, run_id))
 
 
 if __name__ == "__main__":

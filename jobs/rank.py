@@ -10,7 +10,6 @@ where a user's rows are spread over files); evaluating needs only what is writte
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +19,7 @@ from rich.text import Text
 from eval_engine import exposure_checks
 from eval_engine.catalogue import check_catalogue
 from eval_engine.config import Input, Scores
-from eval_engine.delta_commit import WrittenFile
+from eval_engine.delta_commit import WrittenFile, new_attempt
 from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
 from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
@@ -34,6 +33,7 @@ from eval_engine.ranking.facts import Facts
 from eval_engine.ranking.part_files import Part, Target, sweep
 from eval_engine.ranking.planned import Plan
 from eval_engine.ranking.rank import plain_id
+from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.spread import labels_schema, rows_of_parcels
 from eval_engine.ranking.thresholds import thresholds_sql
@@ -43,11 +43,12 @@ from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.score_tables import ScoreTable, forget_copy, score_table
-from jobs.stage import done_with, stage
+from jobs.stage import done_with, ranks_token, stage
 
 PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
 EXPOSED = PAIR | {PROBABILITY: "value"}  # the last may be missing
 ITEM = {"item_id": "id", "position": "position"}
+WRITES = (RANKS, CATALOGUE, QUALITY, QUARANTINE)
 Quality = list[QualityRow]
 
 
@@ -79,7 +80,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         before.get(name) == now[name] for name in ("checks", "positive")
     )  # else the checks are made again
     with (
-        stage(lake, config, "rank", inputs_of(config) | scores_of(config)),
+        stage(lake, config, "rank", {**inputs_of(config), **scores_of(config)}, WRITES) as outputs,
         planned_once(spark),
         batches_by_bytes(spark),
         ExitStack() as until_done,
@@ -88,6 +89,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             models = plain(", ".join(sorted(ranked.models)))
             console.print(Text.assemble(("✓", "green"), f" {models} already ranked from the same inputs"))
+            outputs[RANKS.name] = ranks_token(lake, config.run_id)
             return
         with spark_progress(spark, console, "Checking the inputs"):
             inputs = until_done.enter_context(checked(spark, config, lake, ranked))
@@ -116,6 +118,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.replace(QUARANTINE, _quarantined(inputs.found, lake, config.run_id), run_id)
         else:
             lake.put(QUARANTINE, [], run_id)
+        outputs[RANKS.name] = ranks_token(lake, config.run_id)
         for row in quality:
             if row.verdict is None:
                 what, example = f"{row.n_rows:,} rows {row.rule}, {row.action}", f"(first: {plain(row.example)})"
@@ -145,16 +148,20 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
         config.on_bad_rows == "quarantine"
     ):  # users that one model did not score are left out for all: each depends on all
         inputs = [digest(own, inputs) for own in inputs]
-    have = {partition["model"]: partition["inputs"] for partition in lake.partitions(RANKS, config.run_id)}
+    unusable = unusable_ranks(lake.files(RANKS, config.run_id))
+    stored = lake.partitions(RANKS, config.run_id)
+    lost = {
+        part["inputs"] for part in stored if part["model"] in unusable
+    }  # what was ranked together is ranked again together
+    have = {part["model"]: part["inputs"] for part in stored if part["inputs"] not in lost}
     missing = [name for name in config.fused_models() if name not in have]
     if missing:
-        raise DataError(
-            f"ranks: model {missing[0]} has output: ranks, but the lake has no ranks of it for run {config.run_id}. Run jobs/train.py first."
-        )
+        why = unusable.get(missing[0], f"the lake has no ranks of it for run {config.run_id}")
+        raise DataError(f"ranks: model {missing[0]} has output: ranks, but {why}. Run jobs/train.py first.")
     kept = tuple(sorted(model for model, was in have.items() if was in inputs or model in config.fused_models()))
     return Ranked(
         kept,
-        tuple(set(have) - set(kept)),
+        tuple({part["model"] for part in stored} - set(kept)),
         {number: own for number, own in enumerate(inputs) if own not in have.values()},
     )
 
@@ -267,16 +274,11 @@ def write_ranks(
         lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
     lake.create(RANKS, id_type, where)
-    target = Target(f"{lake.root}/{RANKS.name}", run_id, uuid4().hex)
+    target = Target(f"{lake.root}/{RANKS.name}", run_id, new_attempt(), inputs)
     committed: list[Part] = []
     try:
         parts = [Part(*row) for row in ranking.written_files(made, target).collect()]
-        files = [
-            WrittenFile(
-                part.path, part.n_bytes, where | {"model": part.model, "inputs": inputs[part.model]}, part.stats
-            )
-            for part in parts
-        ]
+        files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
         lake.commit(RANKS, files, where, kept)
         committed = parts
     finally:

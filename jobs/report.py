@@ -5,6 +5,7 @@
 Reads estimates, comparisons, quality, runs. Writes RUN.png and RUN.html into the folder `report` of the config.
 """
 
+import json
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -26,12 +27,13 @@ from eval_engine.report.run_settings import run_settings
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import done_with
+from jobs.stage import fresh_answers, status_of
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Print the run's table, draw its picture, write its page."""
     folder = Path(config.report)
+    fresh_answers(Lake(spark, config.lake), config.run_id)
     with spark_progress(spark, console, "Reporting"):
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
         answers = answers._replace(checks=read_checks(spark, config.lake, config.run_id))
@@ -45,8 +47,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
     """Print a finished run's table."""
-    evaluated = done_with(Lake(spark, lake), run_id, "evaluate") or {}
-    asked = evaluated.get("evaluate", {}).get("metrics", [])
+    evaluated = fresh_answers(Lake(spark, lake), run_id)
+    asked = json.loads(evaluated["config"])["evaluate"]["metrics"]
     answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
     print_report(answers._replace(checks=read_checks(spark, lake, run_id)), console)
 
@@ -88,7 +90,7 @@ def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
         facts[f"{row['stage']} stage"] = (
             f"{row['status']} in {row['seconds']:.1f} s, started {row['started_at']:%Y-%m-%d %H:%M} UTC"
             if row["seconds"]
-            else row["status"]
+            else {"gone": "killed before it was done"}.get(status_of(row), row["status"])
         )
         facts |= {f"{name} version": value for name, value in row["versions"].items()} | row["inputs"]
     return facts

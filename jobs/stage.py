@@ -1,9 +1,13 @@
-"""A stage of a run, as the runs table tells it: what it ran with, how long it took and how it ended."""
+"""A stage of a run, as the runs table tells it: what it ran with, how long it took and how it ended; and whether one can start from it.
+
+A stage is published by its row of `runs`: its tables are written one after the other, and hold together once the row says done. Whoever reads them asks for
+that row first (done_stage), and whether the ranks are still those that the stage was made from (ranks_token).
+"""
 
 import json
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,50 +18,114 @@ from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
 from eval_engine.delta_table import delta_version
-from eval_engine.errors import told_plainly
+from eval_engine.errors import StageError, told_plainly
 from eval_engine.inputs import input_format
 from eval_engine.lake import Lake
+from eval_engine.process_id import is_gone, process_id
 from eval_engine.stored_file import full_path
-from eval_engine.tables import RUNS
+from eval_engine.tables import RANKS, RUNS, Table
+from jobs.fingerprint import digest
 from jobs.run_config import RunConfig
 
 
 @contextmanager
-def stage(lake: Lake, config: RunConfig, name: str, inputs: dict[str, Input]) -> Iterator[None]:
-    """Marks the stage as running, then as done or failed. A lake that cannot be written fails here, before any work."""
+def stage(
+    lake: Lake, config: RunConfig, name: str, inputs: Mapping[str, Input | str], writes: Sequence[Table]
+) -> Iterator[dict[str, str]]:
+    """Marks the stage as running, then as done or failed; takes what it wrote, by table. inputs: tables, or fingerprints of them. A lake that cannot be written fails here, before any work."""
     spark = lake.spark
     versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
-    started, clock = datetime.now(UTC), time.monotonic()
-    facts: tuple[str, dict[str, str], dict[str, str]] = (
-        json.dumps(config.model_dump(mode="json"), sort_keys=True),
-        versions,
-        {},
-    )
+    started, clock, process = datetime.now(UTC), time.monotonic(), process_id()
+    shown = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    read: dict[str, str] = {}
+    outputs: dict[str, str] = {}
 
-    def write(status: str, seconds: float | None, told: tuple[object, ...], error: str | None) -> None:
-        lake.put(RUNS, [(status, started, seconds, *told, error)], {"run_id": config.run_id, "stage": name})
+    def write(status: str, seconds: float | None, error: str | None) -> None:
+        row = (status, started, seconds, shown, versions, read, error, process, outputs)
+        lake.put(RUNS, [row], {"run_id": config.run_id, "stage": name})
 
-    write("running", None, facts, None)
-    facts = (*facts[:2], {table: input_version(spark, where) for table, where in inputs.items()})
+    write("running", None, None)
     try:
         with told_plainly():
-            yield
+            lake.watch(writes, config.run_id)
+            read |= {
+                name: where if isinstance(where, str) else input_version(spark, where) for name, where in inputs.items()
+            }
+            yield outputs
     except BaseException as error:
-        write("failed", time.monotonic() - clock, facts, f"{type(error).__name__}: {error}"[:2000])
+        now = stage_row(lake, config.run_id, name)
+        if now and now.get("process") == process:  # else another job has started the stage since: its row stays
+            write("failed", time.monotonic() - clock, f"{type(error).__name__}: {error}"[:2000])
         raise
-    write("done", time.monotonic() - clock, facts, None)
+    write("done", time.monotonic() - clock, None)
+
+
+def stage_row(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
+    """The row of a stage, None if it never ran; status is `gone` if it says running, but its process is not there any more."""
+    rows = lake.rows(RUNS, {"run_id": run_id, "stage": name})
+    if not rows:
+        return None
+    return rows[0] | {"status": status_of(rows[0]), "outputs": rows[0].get("outputs") or {}}
+
+
+def status_of(row: dict[str, Any]) -> str:
+    """running, done, failed, or gone. Rows of older versions do not tell their process."""
+    process = row.get("process")
+    return "gone" if row["status"] == "running" and process and is_gone(process) else row["status"]
+
+
+def done_stage(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
+    """The row of a stage that is done; an error that says how it stands otherwise."""
+    row = stage_row(lake, run_id, name)
+    if row is None:
+        raise StageError(
+            f"run {run_id}: there is no {name} stage in the lake {lake.root}. Run jobs/{name}.py with this run_id first."
+        )
+    if row["status"] == "done":
+        return row
+    how = {
+        "failed": f"failed ({row['error']})",
+        "gone": "was killed before it was done",
+        "running": "is not done: it still runs, or was killed on another machine",
+    }[row["status"]]
+    raise StageError(
+        f"run {run_id}: its {name} stage of {row['started_at']:%Y-%m-%d %H:%M} UTC {how}, so its tables may be old or incomplete. "
+        f"Run jobs/{name}.py with this run_id again."
+    )
+
+
+def ranks_token(lake: Lake, run_id: str) -> str:
+    """A fingerprint of what the run's ranks are made from: the same for the same rows, however they are stored."""
+    return digest(sorted((part["model"], part["inputs"]) for part in lake.partitions(RANKS, run_id)))
+
+
+def fresh_ranks(lake: Lake, run_id: str) -> dict[str, Any]:
+    """The row of a rank stage that is done and that made the ranks as they are now; else an error."""
+    row = done_stage(lake, run_id, "rank")
+    if row["outputs"].get(RANKS.name, ranks_token(lake, run_id)) != ranks_token(lake, run_id):
+        raise StageError(
+            f"run {run_id}: its ranks were written after its rank stage of {row['started_at']:%Y-%m-%d %H:%M} UTC was done, so "
+            "nobody has checked them together. Run jobs/rank.py with this run_id again: models that have not changed are not ranked again."
+        )
+    return row
+
+
+def fresh_answers(lake: Lake, run_id: str) -> dict[str, Any]:
+    """The row of an evaluate stage that is done and rests on the ranks as they are now; else an error."""
+    row = done_stage(lake, run_id, "evaluate")
+    fresh_ranks(lake, run_id)
+    if row["inputs"].get(RANKS.name, ranks_token(lake, run_id)) != ranks_token(lake, run_id):
+        raise StageError(
+            f"run {run_id}: its estimates of {row['started_at']:%Y-%m-%d %H:%M} UTC are older than its ranks. "
+            "Run jobs/evaluate.py with this run_id."
+        )
+    return row
 
 
 def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
     """The config of the stage when it last ran, as JSON has it; None if it never did, or failed."""
-    return next(
-        (
-            json.loads(row["config"])
-            for row in lake.rows(RUNS, {"run_id": run_id, "stage": name})
-            if row["status"] == "done"
-        ),
-        None,
-    )
+    row = stage_row(lake, run_id, name)
+    return json.loads(row["config"]) if row and row["status"] == "done" else None
 
 
 def input_version(spark: SparkSession, where: Input) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.text import Text
 
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError
 from eval_engine.evaluation import ranked_by_all
 from eval_engine.lake import Lake
 from eval_engine.plain_text import plain, plain_names
@@ -21,11 +21,12 @@ from eval_engine.report.study_plot import save_curves, save_models
 from eval_engine.report.study_tables import print_study, save_page
 from eval_engine.session import batches_by_bytes, planned_once
 from eval_engine.studies.ure import SCHEMES, Question, found_in
-from eval_engine.tables import AGREEMENT, QUALITY, RANKS, STUDY_ESTIMATES
+from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
+from jobs.evaluate import user_gaps
 from jobs.progress import spark_progress
 from jobs.report import run_facts
 from jobs.run_config import RunConfig
-from jobs.stage import stage
+from jobs.stage import fresh_ranks, stage
 from models.spec.debiasing import debiasing
 
 
@@ -35,17 +36,11 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     if settings is None:
         raise ConfigError("This config has no study section, so there is nothing to study. See conf/studies/ure.yaml.")
     lake, run_id = Lake(spark, config.lake), {"run_id": config.run_id}
-    with stage(lake, config, "study", {}), planned_once(spark), batches_by_bytes(spark):
+    ranked = fresh_ranks(lake, config.run_id)
+    with stage(lake, config, "study", {}, (STUDY_ESTIMATES, AGREEMENT)), planned_once(spark), batches_by_bytes(spark):
         with spark_progress(spark, console, "Studying"):
-            if not lake.partitions(RANKS, config.run_id):
-                raise DataError(
-                    f"ranks holds no row of run_id={config.run_id}. Run jobs/rank.py with this run_id first."
-                )
             ranks = lake.read(RANKS, config.run_id)
-            if (
-                config.on_bad_rows == "quarantine"
-            ):  # else every user is ranked by every model, and need not be shuffled to find out
-                ranks = ranked_by_all(ranks, {row["rule"] for row in lake.rows(QUALITY, run_id)})
+            ranks = ranked_by_all(ranks, user_gaps(lake, config.run_id, ranked))
             found = found_in(
                 ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence
             )

@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from eval_engine.config import Inputs
-from eval_engine.delta_commit import WrittenFile, commit_files
+from eval_engine.delta_commit import WrittenFile, active_files, commit_files, delta_uri, new_attempt
 from eval_engine.errors import LakeError
 from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.part_files import Part, Target, sweep, write_parts
 from eval_engine.ranking.ranks_batch import ranks_batch
 from eval_engine.tables import RANKS
+from eval_engine.vacuum import remove_leftovers
 from models.errors import AstrayError, TrainingError
 from models.label_lists import LabelLists
 from models.scorer import Scorer
@@ -79,7 +80,10 @@ def write_fused(
     ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]
 ) -> list[Part]:
     """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
-    target = Target(run.table, run.run_id, uuid4().hex)
+    target = Target(run.table, run.run_id, new_attempt(), {ranked.model: ranked.inputs})
+    where = {"run_id": run.run_id, "model": ranked.model}
+    remove_leftovers(run.table, run.run_id)
+    before = active_files(DeltaTable(delta_uri(run.table)), where)
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in rank_fused(ranked.model, ranked.scorer, labels, run.top + 1, threads):
@@ -96,10 +100,9 @@ def write_fused(
                 f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room."
             ) from None
         raise
-    partition = {"run_id": run.run_id, "model": ranked.model, "inputs": ranked.inputs}
-    files = [WrittenFile(part.path, part.n_bytes, partition, part.stats) for part in parts]
+    files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
     try:
-        commit_files(run.table, RANKS, files, {"run_id": run.run_id, "model": ranked.model})
+        commit_files(run.table, RANKS, files, where, expected=before)
     except LakeError:
         sweep(target, ())
         raise

@@ -4,11 +4,10 @@ import json
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from eval_engine.delta_commit import commit_files, delta_uri, write_file
-from eval_engine.delta_table import arrow_schema, create_table, rows_of
+from eval_engine.delta_commit import commit_files, write_file
+from eval_engine.delta_table import arrow_schema, make_table, rows_of
 from eval_engine.errors import LakeError
 from eval_engine.tables import TRIALS
 from models.spec.train import Model
@@ -35,8 +34,7 @@ def note_trial(uri: str, run_id: str, trial: Trial) -> None:
     where, schema = {"run_id": run_id, "model": name}, arrow_schema(TRIALS, "BIGINT")
     row = _row(trial)
     try:
-        if not DeltaTable.is_deltatable(delta_uri(uri)):
-            create_table(uri, TRIALS, "BIGINT")
+        make_table(uri, TRIALS, "BIGINT")
         columns = {
             column: pa.array([row[column]], schema.field(column).type) for column in TRIALS.names if column not in where
         }

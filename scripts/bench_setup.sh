@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the benchmarks compare with, from locks with hashes. Safe to repeat; needs scripts/setup.sh first.
-#   scripts/bench_setup.sh rank     DuckDB and Polars into .venv, RePlay into .venv-replay (it needs an older pyarrow)
+#   scripts/bench_setup.sh rank     RePlay into .venv-replay (it needs an older pyarrow)
 #   scripts/bench_setup.sh models   RecBole into .venv-recbole (it pins an older Ray)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,8 +16,7 @@ environment() { # NAME: .venv-NAME, as requirements/NAME.txt has it
 [ -x .venv/bin/uv ] || { echo "There is no .venv here: run make setup first." >&2; exit 4; }
 case "${1:-}" in
   rank)
-    say "Installing DuckDB and Polars into .venv, RePlay into .venv-replay"
-    .venv/bin/uv pip install --quiet --require-hashes --python .venv/bin/python -r requirements/bench.txt
+    say "Installing RePlay into .venv-replay"
     environment replay
     ;;
   models)

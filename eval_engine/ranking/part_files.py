@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from eval_engine.delta_commit import WrittenFile
+from eval_engine.delta_commit import WrittenFile, partition_folder
 from eval_engine.stored_file import located
 
 GROUP_BYTES = 64 * 2**20
@@ -27,6 +27,11 @@ class Target(NamedTuple):
     table: str  # path or URI of the Delta table
     run_id: str
     attempt: str  # in the name of every file of this attempt
+    inputs: dict[str, str] = {}  # noqa: RUF012 never changed; of each model: what it is ranked from, a partition's value
+
+    def partition(self, model: str) -> dict[str, str]:
+        """The partition of a model's rows."""
+        return {"run_id": self.run_id, "model": model, "inputs": self.inputs[model]}
 
 
 class Part(NamedTuple):
@@ -64,30 +69,26 @@ def writing(rows: Worker, target: Target) -> Worker:
 def write_parts(batches: Iterable[pa.RecordBatch], target: Target) -> list[Part]:
     """Write rows of the ranks table, a file per model; whole files or an error."""
     system, root = located(target.table)
-    folder = f"{root}/run_id={target.run_id}"
-    system.create_dir(folder, recursive=True)
     files: dict[str, _PartFile] = {}
     for batch in batches:
         models = pc.unique(batch.column("model")).to_pylist()
         for model in models:
             rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
             if model not in files:
-                files[model] = _PartFile(
-                    system,
-                    folder,
-                    f"part-{target.attempt}-{uuid4()}.parquet",
-                    rows.schema.remove(rows.schema.get_field_index("model")),
-                )
+                path = f"{partition_folder(target.partition(model))}/part-{target.attempt}-{uuid4()}.parquet"
+                system.create_dir(f"{root}/{path}".rsplit("/", 1)[0], recursive=True)
+                schema = rows.schema.remove(rows.schema.get_field_index("model"))
+                files[model] = _PartFile(system, root, path, schema)
             files[model].write(rows.drop_columns(["model"]))
-    return [Part(f"run_id={target.run_id}/{file.name}", model, *file.close()) for model, file in files.items()]
+    return [Part(file.path, model, *file.close()) for model, file in files.items()]
 
 
 class _PartFile:
     """One Parquet file that is being written, in row groups of bounded bytes."""
 
-    def __init__(self, system: fs.FileSystem, folder: str, name: str, schema: pa.Schema) -> None:
-        self.system, self.path, self.name = system, f"{folder}/{name}", name
-        self.stream = system.open_output_stream(self.path)
+    def __init__(self, system: fs.FileSystem, root: str, path: str, schema: pa.Schema) -> None:
+        self.system, self.stored, self.path = system, f"{root}/{path}", path
+        self.stream = system.open_output_stream(self.stored)
         packed = dict.fromkeys(
             _integer_lists(schema), "DELTA_BINARY_PACKED"
         )  # a third smaller at no cost; scores do not shrink
@@ -130,7 +131,7 @@ class _PartFile:
         stats = {"numRecords": self.n_rows, "minValues": {"user_id": self.low}, "maxValues": {"user_id": self.high}}
         if isinstance(self.low, str):  # Delta cuts long strings; left out, they are never wrong
             stats = {"numRecords": self.n_rows}
-        return self.n_rows, self.system.get_file_info(self.path).size, json.dumps(stats)
+        return self.n_rows, self.system.get_file_info(self.stored).size, json.dumps(stats)
 
 
 def _integer_lists(schema: pa.Schema) -> Iterator[str]:
@@ -147,6 +148,6 @@ def sweep(target: Target, parts: Iterable[Part | WrittenFile]) -> None:
     system, root = located(target.table)
     folder = f"{root}/run_id={target.run_id}"
     named = {part.path.rsplit("/", 1)[1] for part in parts}
-    for found in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+    for found in system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True)):
         if found.base_name.startswith(f"part-{target.attempt}-") and found.base_name not in named:
             system.delete_file(found.path)

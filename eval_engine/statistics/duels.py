@@ -6,6 +6,7 @@ A user counts where both models have a value; values are compared as they are: e
 import numpy as np
 import numpy.typing as npt
 
+from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.compiled import compiled
 
@@ -17,7 +18,15 @@ def wins(users: list[Ints], values: list[Singles], n_values: int) -> npt.NDArray
     keys = np.unique(np.concatenate([np.asarray(keys, np.int64) for keys in users])) if users else np.empty(0, np.int64)
     table = np.full((len(users), n_values, keys.size), np.nan, np.float32)
     for model, (own, columns) in enumerate(zip(users, values, strict=True)):
-        table[model][:, np.searchsorted(keys, own)] = columns
+        place = np.searchsorted(keys, own)
+        if (
+            np.count_nonzero(np.bincount(place, minlength=keys.size)) < own.size - 1
+        ):  # keys are hashes: two users may share one
+            raise DataError(
+                "ranks: some users are there twice under one model, so that intervals would be too narrow. "
+                "Run jobs/rank.py with this run_id again."
+            )
+        table[model][:, place] = columns
     found = np.zeros((len(users), len(users), n_values), np.int64)
     _wins(table, found)
     return found

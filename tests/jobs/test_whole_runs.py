@@ -94,7 +94,7 @@ def test_workers_and_spark_read_the_same_of_ranks(finished_run: Any, spark: Spar
         "expected",
         ("random", "truth"),
     )
-    files = lake.files(RANKS, run_id, "model")
+    files = [(f.path, f.partition["model"], f.n_bytes) for f in lake.files(RANKS, run_id)]
     assert {model for _, model, _ in files} == {"a", "b"}
     plans = statistics(lake.read(RANKS, run_id), question), statistics_of_files(spark, files, question)
     spark_read, workers_read = (

@@ -1,0 +1,75 @@
+"""Every written table reads the same in Spark, delta-rs, Polars and DuckDB."""
+
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from eval_engine.lake import Lake
+from eval_engine.tables import TABLES, TRIALS, Table
+from jobs.cli import load
+from jobs.train import run as train
+
+
+@pytest.fixture(scope="module")
+def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any:
+    """A run whose models have odd names, one of them trained, and that kept bad rows out."""
+    from tests.conftest import SmallRun
+
+    run = SmallRun(tmp_path_factory.mktemp("odd"))
+    run.config["scores"][0]["model"] = "a b/ü=100%"
+    run.config["on_bad_rows"] = "quarantine"
+    twice = pa.concat_tables([run.tables["exposures"], run.tables["exposures"].slice(0, 1)])
+    run.tables["exposures"] = twice
+    run.config["train"] = {"scores": str(run.folder / "made"), "models": [{"name": "pop", "kind": "popularity"}]}
+    run.write()
+    train(load(run.folder / "run.yaml"), Console(quiet=True))
+    run.run(spark)
+    return run
+
+
+def texts(table: pa.Table) -> list[str]:
+    """Rows as text, in an order of their own: times in UTC, maps and structs as Python has them."""
+    rows = []
+    for row in table.select(sorted(table.column_names)).to_pylist():
+        rows.append(str({name: _plain(value) for name, value in row.items()}))
+    return sorted(rows)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "timestamp"):
+        return round(value.timestamp(), 6)
+    if isinstance(value, dict):
+        return {name: _plain(inside) for name, inside in sorted(value.items())}
+    if isinstance(value, (list, tuple)):
+        pairs = [
+            tuple(_plain(x) for x in (v.values() if isinstance(v, dict) else v))
+            for v in value
+            if isinstance(v, (tuple, dict))
+        ]
+        return dict(sorted(pairs)) if len(pairs) == len(value) and pairs else [_plain(v) for v in value]
+    return f"{value:.12g}" if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_reader_reads_the_same(odd_run: Any, spark: SparkSession, table: Table) -> None:
+    uri = f"{odd_run.config['lake']}/{table.name}"
+    if not DeltaTable.is_deltatable(uri):
+        assert table.name in ("agreement", "study_estimates")  # of studies only
+        return
+    expected = texts(DeltaTable(uri).to_pyarrow_table())
+    assert expected
+    for column in table.partitions:
+        assert not pc.any(pc.is_null(DeltaTable(uri).to_pyarrow_table().column(column))).as_py()
+    assert texts(Lake(spark, odd_run.config["lake"]).read(table, "small").toArrow()) == expected
+    assert texts(pl.scan_delta(uri).collect().to_arrow()) == expected
+    ours = DeltaTable(uri).to_pyarrow_dataset()  # DuckDB finds it by its name
+    assert texts(duckdb.sql("SELECT * FROM ours").to_arrow_table()) == expected
+    assert ours is not None
+    assert table != TRIALS or "pop" in expected[0]
