@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from eval_engine.check_words import MEANING, REMEDY
 from eval_engine.errors import DataError
 from eval_engine.quality_row import QualityRow
 from eval_engine.ranking.exposure_counts import UNIT, WORST, BadItem, add_blocks, block_size, from_json, sums_of
@@ -27,13 +28,6 @@ REPORTED, STOPPED = "reported", "stopped"
 STOPS = {"nothing": (), "fail": (FAIL,), "warn": (FAIL, WARN)}  # verdicts that stop a run, by checks.stop_on
 FEW_USERS = 30  # with a positive: below, an interval from them promises too much
 BY_PROBABILITY = "exposures come with their own exposure_probability, so nobody claims that they were drawn uniformly."
-REMEDY = {
-    "uniform_exposure": "Estimates take exposures for a uniform draw. Draw them anew; or take items that cannot be shown out of the catalogue; or give the chance of each "
-    "exposure as exposure_probability; or correct `frame`",
-    "overlap": "Check `frame`, and that feedback does not hold the random exposures themselves",
-    "score_coverage": "Score these users with every model",
-    "positives_per_user": "Collect more random exposures, or check the rule `positive` against their values",
-}
 
 
 class Items(NamedTuple):
@@ -66,7 +60,8 @@ def stopping(rows: list[QualityRow], stop_on: str) -> list[QualityRow]:
 def refuse(rows: list[QualityRow]) -> DataError:
     """The error of a run that its checks stop; rows: those that do."""
     told = " ".join(
-        f"{row.table}: the check {row.rule} says {row.verdict}: {row.example} {REMEDY[row.rule]}." for row in rows
+        f"{row.table}: the check {row.rule} says {row.verdict}: {row.example} {MEANING[row.rule]} {REMEDY[row.rule]}."
+        for row in rows
     )
     return DataError(f"{told} The quality table has the figures. Or set checks.stop_on: nothing to go on.")
 

@@ -21,11 +21,12 @@ from typing import Annotated, NoReturn
 import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from eval_engine.config import check_run_id, read_yaml
-from eval_engine.errors import ConfigError, PlumblineError
+from eval_engine.errors import ConfigError, DataError, PlumblineError
 from eval_engine.masked import masked
+from eval_engine.plain_text import plain, plain_lines
 from jobs.run_config import RunConfig
 
 app = typer.Typer(
@@ -167,7 +168,7 @@ def vacuum(
         )
     removed = remove_old_files(lake, hours)
     for table, n_files, n_bytes in removed:
-        Console().print(f"{table}: {n_files:,} files, {n_bytes / 2**20:,.1f} MB", highlight=False)
+        Console().print(Text(plain(f"{table}: {n_files:,} files, {n_bytes / 2**20:,.1f} MB")))
     if not removed:
         Console().print(f"Nothing older than {hours} hours to remove.")
 
@@ -179,7 +180,7 @@ def setup() -> None:
     from eval_engine.java import java_home
 
     console = Console()
-    console.print(f"Java: {java_home()}")
+    console.print(Text(plain(f"Java: {java_home()}")))
     fetch_delta()
     console.print("Delta: ready")
 
@@ -201,9 +202,9 @@ def told(work: Callable[[], object]) -> NoReturn:
     try:
         work()
     except PlumblineError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False
-        )
+        message = plain(error) if isinstance(error, DataError) else plain_lines(error)  # ids may hold line breaks
+        message = masked(message)
+        Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {message}"))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -8,17 +8,20 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from eval_engine.plain_text import plain
 
 EVERY_SECONDS = 0.25
 
 
 @contextmanager
 def spark_progress(spark: SparkSession, console: Console, title: str) -> Iterator[None]:
-    """Shows how far the work inside the block has come, and how long it took."""
-    started = time.monotonic()
+    """Shows how far the work inside the block has come, and how long it took; the title may hold text from outside."""
+    title, started = plain(title), time.monotonic()
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # names of models stand in it
         BarColumn(),
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
@@ -44,7 +47,8 @@ def spark_progress(spark: SparkSession, console: Console, title: str) -> Iterato
         finally:
             over.set()
             watcher.join()
-    console.print(f"[green]✓[/] {title} [dim]{time.monotonic() - started:.1f} s[/]")
+    took = f"{time.monotonic() - started:.1f} s"
+    console.print(Text.assemble(("✓", "green"), f" {title} ", (took, "dim")))
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from eval_engine import exposure_checks
 from eval_engine.catalogue import check_catalogue
@@ -28,6 +28,7 @@ from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
 from eval_engine.masked import masked
 from eval_engine.object_store import check_store
+from eval_engine.plain_text import plain
 from eval_engine.quality_row import QualityRow
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
@@ -91,7 +92,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     ):
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
-            console.print(f"[green]✓[/] {', '.join(sorted(ranked.models))} already ranked from the same inputs")
+            models = plain(", ".join(sorted(ranked.models)))
+            console.print(Text.assemble(("✓", "green"), f" {models} already ranked from the same inputs"))
             outputs[RANKS.name] = ranks_token(lake, config.run_id)
             return
         with spark_progress(spark, console, "Checking the inputs"):
@@ -100,9 +102,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(QUALITY, inputs.quality, run_id)
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
-            console.print(f"[dim]{masked(f'{table.source.name}: {table.path_taken}')}[/]", highlight=False)
+            console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
         if lake.not_for_workers:
-            console.print(f"[dim]ranks: written by Spark, since {masked(lake.not_for_workers)}[/]", highlight=False)
+            console.print(Text(plain(masked(f"ranks: written by Spark, since {lake.not_for_workers}")), style="dim"))
         id_type = inputs.found.id_type
         if inputs.models:
             with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):
@@ -124,14 +126,12 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         outputs[RANKS.name] = ranks_token(lake, config.run_id)
         for row in quality:
             if row.verdict is None:
-                console.print(
-                    f"[yellow]{row.table}: {row.n_rows:,} rows {row.rule}, {row.action}[/] [dim](first: {row.example})[/]",
-                    highlight=False,
-                )
+                what, example = f"{row.n_rows:,} rows {row.rule}, {row.action}", f"(first: {plain(row.example)})"
             elif row.verdict in (exposure_checks.WARN, exposure_checks.FAIL):
-                console.print(
-                    f"[yellow]{row.table}: {row.rule}: {row.verdict}[/] [dim]{escape(row.example)}[/]", highlight=False
-                )
+                what, example = f"{row.rule}: {row.verdict}", plain(row.example)
+            else:
+                continue
+            console.print(Text.assemble((f"{row.table}: {what}", "yellow"), " ", (example, "dim")))
 
 
 def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:

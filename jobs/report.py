@@ -10,18 +10,21 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.text import Text
 
 from eval_engine.errors import DataError
 from eval_engine.lake import Lake
 from eval_engine.masked import masked
 from eval_engine.metric import Metric
+from eval_engine.plain_text import plain
 from eval_engine.report.answers import Answers
+from eval_engine.report.check_line import CheckLine, check_lines
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.console import print_report
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.html import save_html
 from eval_engine.report.plot import save_plot
-from eval_engine.report.quality_block import CheckLine, check_lines, checks_table
+from eval_engine.report.run_settings import run_settings
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
@@ -34,15 +37,14 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     fresh_answers(Lake(spark, config.lake), config.run_id)
     with spark_progress(spark, console, "Reporting"):
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
+        answers = answers._replace(checks=read_checks(spark, config.lake, config.run_id))
         picture = save_plot(answers, folder / f"{config.run_id}.png", config.evaluate.metrics[0])
-        checks = read_checks(spark, config.lake, config.run_id)
-        page = save_html(
-            answers, run_facts(spark, config.lake, config.run_id), picture, folder / f"{config.run_id}.html", checks
-        )
-    print_checks(checks, console)
+        facts = run_facts(spark, config.lake, config.run_id)
+        settings = run_settings(config.run_id, Lake(spark, config.lake).rows(RUNS, {"run_id": config.run_id}))
+        page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings)
     print_report(answers, console)
     written = masked(f"Tables: {config.lake}   Picture: {picture}   Page: {page}")
-    console.print(written, soft_wrap=True, highlight=False)
+    console.print(Text(plain(written)), soft_wrap=True)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
@@ -50,8 +52,7 @@ def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
     evaluated = fresh_answers(Lake(spark, lake), run_id)
     asked = json.loads(evaluated["config"])["evaluate"]["metrics"]
     answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
-    print_checks(read_checks(spark, lake, run_id), console)
-    print_report(answers, console)
+    print_report(answers._replace(checks=read_checks(spark, lake, run_id)), console)
 
 
 def read_answers(spark: SparkSession, lake: str, run_id: str, metrics: tuple[Metric, ...]) -> Answers:
@@ -82,13 +83,6 @@ def read_comparisons(spark: SparkSession, lake: str, run_id: str) -> list[Compar
 def read_checks(spark: SparkSession, lake: str, run_id: str) -> list[CheckLine]:
     """What the checks of the run's random exposures say."""
     return check_lines(Lake(spark, lake).rows(QUALITY, {"run_id": run_id}))
-
-
-def print_checks(checks: list[CheckLine], console: Console) -> None:
-    """Print the verdicts, if there are any."""
-    if table := checks_table(checks):
-        console.print(table)
-        console.print()
 
 
 def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.text import Text
 
 from eval_engine.errors import ConfigError
 from eval_engine.evaluation import ranked_by_all
 from eval_engine.lake import Lake
 from eval_engine.masked import masked
+from eval_engine.plain_text import plain, plain_names
 from eval_engine.report.study_findings import LABELS, Study
 from eval_engine.report.study_plot import save_curves, save_models
 from eval_engine.report.study_tables import print_study, save_page
@@ -46,7 +48,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(STUDY_ESTIMATES, found.estimates, run_id)
             lake.put(AGREEMENT, found.agreement, run_id)
         groups = {model.name: debiasing(model) for model in config.train.panel} if config.train else {}
-        study = Study(settings, found.candidates, found.estimates, found.agreement, groups)
+        names = plain_names(row.model for row in found.estimates)
+        estimates = [row._replace(model=names[row.model]) for row in found.estimates]
+        study = Study(settings, found.candidates, estimates, found.agreement, groups)
         folder = Path(config.report)
         pictures = {
             "Every model: true recall against each scheme": save_models(study, folder / f"{config.run_id}-models.png")
@@ -59,7 +63,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     )
     print_study(study, console)
     written = masked(f"Tables: {config.lake}   Pictures and page: {page}")
-    console.print(written, soft_wrap=True, highlight=False)
+    console.print(Text(plain(written)), soft_wrap=True)
 
 
 if __name__ == "__main__":

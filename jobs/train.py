@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Column
 from rich.table import Table as Shown
+from rich.text import Text
 
 from eval_engine.errors import ConfigError
+from eval_engine.plain_text import plain
 from eval_engine.stored_file import full_path
 from eval_engine.tables import RANKS, TRIALS
 from jobs.run_config import RunConfig
@@ -54,18 +56,18 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
             config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note
         )
     if not table:
-        console.print(
-            f"[yellow]![/] The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
-        )
+        told = f"The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
+        console.print(Text.assemble(("!", "yellow"), f" {plain(told)}"))
     failed = [trial.model.name for trial in trials if trial.error]
     for work, names in (
         ("Trained and scored", {model.name for model in config.train.panel} - set(fused)),
         ("Trained and ranked", set(fused)),
     ):
         if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
-            console.print(f"[green]✓[/] {work} {_few(done)}")
+            console.print(Text.assemble(("✓", "green"), f" {work} {_few(done)}"))
     if failed:
-        console.print(f"[yellow]![/] Failed, and left out of what follows: {_few(failed)}. The trials table says why.")
+        told = f" Failed, and left out of what follows: {_few(failed)}. The trials table says why."
+        console.print(Text.assemble(("!", "yellow"), told))
     return trials
 
 
@@ -91,13 +93,14 @@ def show_trials(config: RunConfig, console: Console) -> None:
         held_out = "" if row["held_out"] is None else f"{abs(row['held_out']):.4f}"
         epochs = "" if row["epochs"] is None else f"{row['best_epoch']} of {row['epochs']}"
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        shown.add_row(row["model"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
+        cells = (row["model"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
+        shown.add_row(*(Text(plain(cell)) for cell in cells))
     console.print(shown)
 
 
 def _few(names: list[str]) -> str:
     """The names, or how many there are."""
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])} and {len(names) - 6} more"
+    return plain(", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])} and {len(names) - 6} more")
 
 
 def _trials(config: RunConfig) -> str | None:

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 def training_progress(console: Console) -> Progress:
     """Bars for training and for writing scores; a context manager."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal,

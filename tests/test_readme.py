@@ -1,10 +1,23 @@
-"""What the README says is true: its Python lines run, its files exist."""
+"""What the README says is true: its Python lines run, its files exist, the demo prints what stands there."""
 
+import io
 import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+from rich.console import Console
 
+from eval_engine.datasets.simulate import pair_batches
+from eval_engine.datasets.world import World, exposed, item_ids, kept_truth, logged
+from jobs import evaluate, rank, report, train
+from jobs.cli import load
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+WIDTH = 96  # of the terminal, in the README
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -33,3 +46,40 @@ def test_files_that_are_linked_or_in_the_tree_exist() -> None:
 def test_make_targets_of_the_readme_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= set(re.findall(r"^    make ([a-z-]+)", README, re.MULTILINE)) <= targets
+
+
+def write_world(world: World, folder: Path) -> None:
+    """The tables of the demo's world, made in this process: tests of simulate.py hold them to be those that Spark makes."""
+    items = np.arange(world.items)
+    catalogue = pa.table({"item_id": item_ids(items), "position": items.astype(np.int32)})
+    write_deltalake(folder / "catalogue", catalogue)
+    for name, pairs_of in {"feedback": logged, "exposures": exposed, "truth": kept_truth}.items():
+        write_deltalake(folder / name, pa.Table.from_batches(pair_batches(world, range(world.users), pairs_of)))
+
+
+def demo_output(folder: Path, spark: SparkSession) -> str:
+    """What the demo prints for its first metric, with its world, models and stages, in another folder."""
+    config_file = folder / "demo.yaml"
+    config_file.write_text((ROOT / "conf" / "demo.yaml").read_text().replace(" demo/", f" {folder}/"))
+    config, said = load(config_file), io.StringIO()
+    assert config.world is not None
+    write_world(config.world, folder / "world")
+    train.run(config, Console(quiet=True))
+    for stage in (rank.run, evaluate.run):
+        stage(spark, config, Console(quiet=True))
+    report.run(spark, config, Console(file=said, width=WIDTH))
+    first, second = (f"{metric} of {len(config.train.models)} models" for metric in config.evaluate.metrics)  # type: ignore[union-attr]
+    return said.getvalue().split(first, 1)[1].split(second)[0]
+
+
+def test_the_demo_prints_what_stands_in_the_readme(tmp_path: Path, spark: SparkSession) -> None:
+    block = re.search(r"^    recall@10 of 4 models\n(.*?)^\S", README, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    there, printed = (
+        [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+        for text in (block[1], demo_output(tmp_path, spark))
+    )
+    assert [NUMBER.sub("N", line) for line in printed] == [NUMBER.sub("N", line) for line in there]
+    for now, then in zip(printed, there, strict=True):
+        for new, old in zip(NUMBER.findall(now), NUMBER.findall(then), strict=True):
+            assert new == old, f"the demo prints {now!r}, the README has {then!r}"

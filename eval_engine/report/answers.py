@@ -1,8 +1,10 @@
-"""What a run answered, as the report takes it: estimates, comparisons, and what they were asked with."""
+"""What a run answered, as the report takes it: estimates, comparisons, what they were asked with, and what the checks of its data say."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from eval_engine.metric import Metric
+from eval_engine.report.check_line import CheckLine
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow
 
@@ -14,3 +16,4 @@ class Answers(NamedTuple):
     comparisons: list[ComparisonRow] | tuple[()] = ()
     confidence: float = 0.95
     metrics: tuple[Metric, ...] = ()  # in the order they are reported in; others follow
+    checks: Sequence[CheckLine] = ()  # of the random exposures

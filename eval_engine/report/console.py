@@ -1,6 +1,7 @@
-"""The report in a terminal: the estimates, the order each scheme gives, and what follows from it, one block per target; in the first, who beats whom.
+"""The report in a terminal: what its checks say; then one block per target: the estimates, the order each scheme gives, who beats whom, and what follows.
 
-Model names are printed as they are: rich markup inside them is not interpreted.
+Where there are several targets, the verdict by each of them stands last. Model names are printed whole: rich markup inside them is not interpreted, and
+what is not printable stands there as its escape.
 """
 
 from collections.abc import Collection
@@ -23,9 +24,10 @@ from eval_engine.report.cell import (
     value_text,
 )
 from eval_engine.report.duels_block import duels_block
-from eval_engine.report.finding import certainty, conclusion
+from eval_engine.report.finding import BY_METRIC, certainty, conclusion, verdicts
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
 from eval_engine.report.panel import ESTIMATES_OF, TRADITIONAL, TRUTHS, Panel, Scheme, panels
+from eval_engine.report.quality_block import checks_table, notices_block
 
 CLEAR, NOISE = "bold red", "yellow"
 MIN_NAME = 10  # characters of a model's name on a line
@@ -33,7 +35,11 @@ NO_INTERVAL = {*TRUTHS, TRADITIONAL, *ESTIMATES_OF.values()}
 
 
 def print_report(answers: Answers, console: Console) -> None:
-    """Print the report to this console."""
+    """Print the report to this console; what its checks say comes first."""
+    if block := notices_block(answers.checks):
+        console.print(block)
+    if table := checks_table(answers.checks):
+        console.print(Group(table, Text()))
     for part in tables(answers, console.width):
         console.print(part)
 
@@ -46,11 +52,23 @@ def tables(answers: Answers, width: int = 100) -> list[RenderableType]:
     blocks: list[RenderableType] = []
     for panel in found:
         parts: list[RenderableType] = [_estimates(panel, answers.confidence, width), _orders(panel)]
-        if panel is found[0] and (block := duels_block(panel, width)):
+        if block := duels_block(panel, width):
             parts.append(block)
         parts.append(Text(conclusion(panel), style="bold"))
         blocks.append(Group(*(piece for part in parts for piece in (part, Text()))))
-    return blocks
+    return [*blocks, *([Group(_verdicts(found), Text())] if verdicts(found) else [])]
+
+
+def _verdicts(found: list[Panel]) -> Table:
+    """Who is best, metric by metric."""
+    table = Table(
+        title=Text(BY_METRIC, style="bold"), title_justify="left", box=None, show_header=False, pad_edge=False
+    )
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for metric, told in verdicts(found):
+        table.add_row(Text(metric), Text(told, style=CLEAR if found[0].failed else ""))
+    return table
 
 
 def _estimates(panel: Panel, confidence: float, width: int) -> Group:
@@ -68,7 +86,7 @@ def _estimates(panel: Panel, confidence: float, width: int) -> Group:
     table.add_column("model", overflow="fold", min_width=MIN_NAME)
     for scheme in panel.schemes:
         least = digits(panel, scheme) + 3 if narrow else _width(panel, scheme)
-        table.add_column(_header(panel, scheme, confidence), justify="right", overflow="fold", min_width=least)
+        table.add_column(Text(_header(panel, scheme, confidence)), justify="right", overflow="fold", min_width=least)
     for model in panel.models:
         table.add_row(Text(model), *(_cell(panel, scheme, model, held.get(scheme), narrow) for scheme in panel.schemes))
     return Group(table, _legend(panel, held.values()))
@@ -135,7 +153,7 @@ def _orders(panel: Panel) -> Table:
     table.add_column(overflow="fold", min_width=7)
     for scheme in panel.schemes:
         table.add_row(
-            scheme.name,
+            Text(scheme.name),
             _arrows(panel, scheme, held.get(scheme)),
             _verdict(panel, held.get(scheme)),
         )

@@ -7,6 +7,7 @@ are left out, so are pairs that were not compared.
 from typing import NamedTuple
 
 from eval_engine.report.cell import count_text, decimals_for, names_text, percent_text
+from eval_engine.report.check_line import doubt
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import defined
 from eval_engine.report.panel import TRUTHS, Panel, Scheme
@@ -23,6 +24,7 @@ class Duels(NamedTuple):
     pairs: tuple[ComparisonRow, ...]
     chances: tuple[float | None, ...]  # of each model to be the best
     n_users: int  # that the estimate rests on
+    failed: tuple[str, ...] = ()  # checks of the data that the estimate rests on
 
     def pair(self, a: str, b: str) -> ComparisonRow | None:
         """a against b."""
@@ -34,9 +36,14 @@ class Duels(NamedTuple):
         return None
 
     @property
-    def by(self) -> str:
+    def name(self) -> str:
         """The estimate in words."""
         return f"{'the ' if self.scheme.estimator in TRUTHS else ''}{self.scheme}"
+
+    @property
+    def by(self) -> str:
+        """The same, and what casts doubt on it."""
+        return f"{self.name}, {doubt(self.failed)}" if self.failed else self.name
 
     @property
     def shown(self) -> tuple[ComparisonRow, ...]:
@@ -71,6 +78,7 @@ def duels(panel: Panel) -> Duels | None:
             known,
             tuple(row.chance_best for row in rows),
             max((row.n_users or 0 for row in rows), default=0),
+            () if scheme.estimator in TRUTHS else panel.failed,
         )
         if known
         else None
@@ -78,7 +86,7 @@ def duels(panel: Panel) -> Duels | None:
 
 
 def outcome(found: Duels) -> str:
-    """What the pairs of the best model say, in one sentence without its full stop."""
+    """What the pairs of the best model say, in one sentence without its full stop; it must not stand without `by`."""
     best, *others = found.models
     verdicts = {other: row.verdict for other in others if (row := found.pair(best, other))}
     beaten, equal = (

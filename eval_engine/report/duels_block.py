@@ -76,7 +76,7 @@ def duels_block(panel: Panel, width: int) -> Group | None:
     for n, row in enumerate(pairs):
         table.add_row(
             *(
-                Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" else "")
+                Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" and not found.failed else "")
                 for name, texts in told.items()
             )
         )
@@ -94,8 +94,8 @@ def duels_html(panel: Panel) -> str:
     if len(found.models) > FEW:
         pairs = f"<details><summary>All {len(found.pairs)} pairs</summary>{pairs}</details>"
     return f"""<section>
-<h2>{QUESTION}, by {escape(found.by)}</h2>
-<p class="conclusion">{escape(outcome(found))}.</p>
+<h2>{QUESTION}, by {escape(found.name)}</h2>
+<p class="conclusion">By {escape(found.by)}, {escape(outcome(found))}.</p>
 {_chances_html(panel, found)}
 <h3>Every pair, the model that is ahead first</h3>
 {pairs}

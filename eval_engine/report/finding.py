@@ -1,22 +1,55 @@
 """What the numbers say, in plain words, made from the data: a headline, and a conclusion of a few sentences.
 
 "Wrong" and "right" are said only where there is a truth; without one the schemes agree or disagree. A difference that chance can make is
-called noise even where it makes a good story.
+called noise even where it makes a good story. What rests on data that failed its checks is said to be so before anything else.
 """
 
 from collections.abc import Iterable, Sequence
 
 from eval_engine.report.cell import names_text
+from eval_engine.report.check_line import doubt
 from eval_engine.report.duels import duels, outcome
 from eval_engine.report.orders import Agreement, Flip, agreements, order, prefers
-from eval_engine.report.panel import TRADITIONAL, URE, Panel, Scheme
+from eval_engine.report.panel import TRADITIONAL, TRUTHS, URE, Panel, Scheme
 
 PAIRED = "Clear: both differences, paired over users, are beyond chance, all pairs considered (Holm)."
 CONSERVATIVE = "Clear: both differences are beyond their intervals. These treat the models' errors as independent, which is conservative."
 
+BY_METRIC = "Who is best, metric by metric"
+
 
 def headline(panel: Panel) -> str:
     """The finding in one line."""
+    return _doubted(panel, _headline(panel))
+
+
+def conclusion(panel: Panel) -> str:
+    """The finding in a few sentences."""
+    return _doubted(panel, _conclusion(panel))
+
+
+def verdicts(found: Sequence[Panel]) -> list[tuple[str, str]]:
+    """Metrics and who is best by each, which need not be the same; nothing where there is one metric or one model."""
+    several = len(found) > 1 and any(len(panel.models) > 1 for panel in found)
+    return [(str(panel.target), _verdict(panel)) for panel in found] if several else []
+
+
+def _verdict(panel: Panel) -> str:
+    pairs = duels(panel)
+    if pairs is None:
+        return "models were not compared"
+    told = f"{outcome(pairs)}, by {'the ' if pairs.scheme.estimator in TRUTHS else ''}{pairs.scheme.label}"
+    return f"{doubt(pairs.failed)}: {told}" if pairs.failed else told
+
+
+def _doubted(panel: Panel, text: str) -> str:
+    """The text, after what casts doubt on it: everything but the truth rests on the random exposures."""
+    if not panel.failed or all(scheme.estimator in TRUTHS for scheme in panel.schemes):
+        return text
+    return f"{_capital(doubt(panel.failed))}: {text}"
+
+
+def _headline(panel: Panel) -> str:
     found = agreements(panel)
     traditional = next((a for a in found if a.scheme.estimator == TRADITIONAL and len(a.undecided) < a.n_pairs), None)
     if len(panel.models) == 1:
@@ -31,24 +64,23 @@ def headline(panel: Panel) -> str:
     noise = "" if misled is None or misled.clear else " (within the noise)"
     if not panel.has_truth:
         if misled:
-            return f"{name} picks {picked}, URE picks {best}{noise}"
+            return f"{name} picks {picked}, URE {panel.target} picks {best}{noise}"
         if traditional.flips:
             return f"{name} and URE {panel.target} disagree on {_of_pairs(traditional)}"
         return f"{name} and URE {panel.target} agree on the order of {_agreed(traditional)}"
     if misled:
-        return f"{name} picks {picked}; the best model is {best}{noise}{_who_finds(panel, best)}"
+        return f"{name} picks {picked}; the best model by {panel.target} is {best}{noise}{_who_finds(panel, best)}"
     if traditional.flips:
         return f"{name} orders {_of_pairs(traditional)} wrong{_ure_wrong(panel, found)}"
     return f"{name} orders {_agreed(traditional)} as the truth does{_ure_wrong(panel, found)}"
 
 
-def conclusion(panel: Panel) -> str:
-    """The finding in a few sentences."""
+def _conclusion(panel: Panel) -> str:
     if len(panel.models) == 1:
         return f"There is only one model, {panel.models[0]}: no order to compare."
     found = agreements(panel)
     if not found and (pairs := duels(panel)):
-        return f"By {pairs.by}, {outcome(pairs)}."
+        return f"By {pairs.name}, {outcome(pairs)}."
     if not found:
         return "There is no second scheme to compare the order with: read the values and their intervals."
     sentences: list[str] = []

@@ -1,14 +1,16 @@
 """The report as one self-contained HTML page: no script, nothing loaded from anywhere, the picture inside.
 
-Every text that comes from outside (model names, estimands, run facts, checks) is escaped. The page follows the reader's light or dark setting.
+First what its checks say, if it is not good; then the verdict by each metric, the picture of the first, and all numbers. Every text that comes from outside (model
+names, estimands, run facts, checks) is escaped, what is not printable too. The page follows the reader's light or dark setting.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from string import Template
 
+from eval_engine.plain_text import plain
 from eval_engine.report.answers import Answers
 from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.cell import (
@@ -24,10 +26,10 @@ from eval_engine.report.cell import (
     value_text,
 )
 from eval_engine.report.duels_block import duels_html
-from eval_engine.report.finding import certainty, conclusion, headline
+from eval_engine.report.finding import BY_METRIC, certainty, conclusion, headline, verdicts
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
 from eval_engine.report.panel import TRUTHS, Panel, Scheme, panels
-from eval_engine.report.quality_block import CheckLine, checks_html
+from eval_engine.report.quality_block import checks_html, notices_html
 
 PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
@@ -37,19 +39,22 @@ def save_html(
     run_facts: Mapping[str, object],
     picture: str | Path | None,
     path: str | Path,
-    checks: Sequence[CheckLine] = (),
+    settings: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write the page; picture is a PNG to embed, or None."""
+    """Write the page; picture is a PNG to embed, or None; settings: what a reader must know of the run, below the title."""
     found = panels(answers)
     content = PAGE.substitute(
         title=escape(headline(found[0]) if found else "No estimates"),
         heading=escape(_heading(found)),
+        settings=_settings(settings or {}),
+        notices=notices_html(answers.checks),
+        verdicts=_verdicts(found),
         picture=_picture(Path(picture), found)
         if picture is not None
         else "".join(f'<p class="lead">{escape(headline(p))}</p>' for p in found[:1]),
-        sections="\n".join([*map(duels_html, found[:1]), *(_section(panel, answers.confidence) for panel in found)])
+        sections="\n".join(duels_html(panel) + _section(panel, answers.confidence) for panel in found)
         or "<p>There are no estimates to report.</p>",
-        facts=checks_html(list(checks)) + _facts(run_facts),
+        facts=checks_html(answers.checks) + _facts(run_facts),
     )
     return write_atomically(content.encode(), path)
 
@@ -61,6 +66,22 @@ def _heading(found: list[Panel]) -> str:
         if found
         else "No estimates"
     )
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    """Name and value of each, on a line."""
+    pairs = "".join(
+        f"<div><dt>{escape(plain(name))}</dt><dd>{escape(plain(value))}</dd></div>" for name, value in settings.items()
+    )
+    return f'<dl class="settings">{pairs}</dl>' if pairs else ""
+
+
+def _verdicts(found: list[Panel]) -> str:
+    lines = "".join(
+        f'<tr><th scope="row">{escape(metric)}</th><td>{escape(told)}</td></tr>' for metric, told in verdicts(found)
+    )
+    table = f'<div class="wide"><table class="verdicts"><tbody>{lines}</tbody></table></div>'
+    return f"<section><h2>{BY_METRIC}</h2>{table}</section>" if lines else ""
 
 
 def _picture(file: Path, found: list[Panel]) -> str:
@@ -182,7 +203,7 @@ def _facts(run_facts: Mapping[str, object]) -> str:
     if not run_facts:
         return ""
     lines = "".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(fact))}</td></tr>'
+        f'<tr><th scope="row">{escape(plain(name))}</th><td>{escape(plain(fact))}</td></tr>'
         for name, fact in run_facts.items()
     )
     return f'<section><h2>The run</h2><div class="wide"><table><tbody>{lines}</tbody></table></div></section>'

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from eval_engine.errors import DataError
 from eval_engine.metric import KNOWN, Metric
+from eval_engine.plain_text import plain, plain_names
 from eval_engine.report.answers import Answers
+from eval_engine.report.check_line import failed
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow, defined
 
@@ -74,6 +76,7 @@ class Panel(NamedTuple):
     schemes: tuple[Scheme, ...]
     rows: Mapping[tuple[Scheme, str], EstimateRow]
     pairs: Mapping[tuple[Scheme, str, str], ComparisonRow]  # each pair in one of its two orders
+    failed: tuple[str, ...] = ()  # checks of the random exposures
 
     @property
     def truth(self) -> Scheme | None:
@@ -127,12 +130,31 @@ class Panel(NamedTuple):
 
 def panels(answers: Answers) -> list[Panel]:
     """One panel per target, in the order the metrics were asked for."""
-    cells = _cells(answers.estimates)
-    pairs = {(Scheme(c.estimator, Metric(c.metric, c.k)), c.model_a, c.model_b): c for c in answers.comparisons}
+    estimates, comparisons = _plain_rows(answers)
+    cells = _cells(estimates)
+    pairs = {(Scheme(c.estimator, Metric(c.metric, c.k)), c.model_a, c.model_b): c for c in comparisons}
     targets = sorted(
         {s.metric for s, _ in cells if s.estimator != TRADITIONAL}, key=lambda metric: _turn(metric, answers.metrics)
     )
-    return [_panel(target, cells, pairs) for target in targets]
+    return [_panel(target, cells, pairs)._replace(failed=failed(answers.checks)) for target in targets]
+
+
+def _plain_rows(answers: Answers) -> tuple[list[EstimateRow], list[ComparisonRow]]:
+    """The rows with names and sentences as they are shown: in everything below, a model is called by its printable name."""
+    pairs = answers.comparisons
+    names = plain_names(
+        dict.fromkeys([*(row.model for row in answers.estimates), *(m for c in pairs for m in (c.model_a, c.model_b))])
+    )
+    estimates = [
+        row._replace(
+            model=names[row.model],
+            estimand=row.estimand and plain(row.estimand),
+            left_out=row.left_out and plain(row.left_out),
+            reason=row.reason and plain(row.reason),
+        )
+        for row in answers.estimates
+    ]
+    return estimates, [c._replace(model_a=names[c.model_a], model_b=names[c.model_b]) for c in pairs]
 
 
 def _turn(metric: Metric, asked: tuple[Metric, ...]) -> tuple[int, int, Metric]:

@@ -1,6 +1,6 @@
 """The report as one picture: left what is estimated and how surely, right the order of models that each scheme gives; below, who beats whom.
 
-Left: per model the truth and each URE with its interval, and a small tick where the quantity that it estimates really is, if that is not the truth.
+On top: what must be read first (plot_head.py). Left: per model the truth and each URE with its interval, and a small tick where the quantity that it estimates really is, if that is not the truth.
 Right: a bump chart (plot_orders.py). Below: chances to be the best and a matrix of verdicts (plot_duels.py), where models were compared.
 
 Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes. Colours are of the
@@ -9,6 +9,7 @@ Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too
 
 import io
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +27,11 @@ from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.cell import percent_text
 from eval_engine.report.duels import Duels, duels, outcome
 from eval_engine.report.estimate_row import defined
-from eval_engine.report.finding import headline
 from eval_engine.report.panel import LABELS, TRUTHS, Panel, Scheme, panels
 from eval_engine.report.plot_duels import MOST, draw_chances, draw_matrix, head_height, row_height
-from eval_engine.report.plot_orders import INK, MUTED, draw_orders, short
+from eval_engine.report.plot_head import draw_head, head
+from eval_engine.report.plot_orders import INK, MUTED, draw_orders
+from eval_engine.report.short_names import short_names
 
 DPI = 160
 WIDTH = 15.0  # inches
@@ -37,7 +39,7 @@ LEFT, RIGHT = (
     (1.6, 6.0),
     (8.55, 12.6),
 )  # inches from the left edge: where the two charts begin and end; names stand between them
-TOP, BOTTOM, ROW = 1.7, 1.15, 0.58  # inches above the charts, below them, and per model
+TOP, BOTTOM, ROW = 0.9, 1.15, 0.58  # inches above the charts, without the head; below them, and per model
 LANES = 0.6  # of a model's row
 CHANCES, MATRIX = (1.6, 5.3), (8.55, 14.7)  # inches from the left edge, of the lower charts
 CELL = 1.45  # inches of the matrix at most
@@ -52,6 +54,15 @@ class Mark(NamedTuple):
     size: float
 
 
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "text.parse_math": False,  # a dollar in a model's name is a dollar
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+}
 MARKS = {
     **dict.fromkeys(TRUTHS, Mark(INK, "D", 6.5)),
     "ure_balanced": Mark("#0072b2", "o", 7.0),
@@ -63,7 +74,8 @@ MARKS = {
 
 def save_plot(answers: Answers, path: str | Path, target: Metric | None = None) -> Path:
     """Draw one target (the first, if not named) and write it as PNG."""
-    return write_atomically(_png(_chosen(panels(answers), target), answers.confidence), path)
+    found = panels(answers)
+    return write_atomically(_png(_chosen(found, target), found, answers), path)
 
 
 def _chosen(found: list[Panel], target: Metric | None) -> Panel:
@@ -76,37 +88,33 @@ def _chosen(found: list[Panel], target: Metric | None) -> Panel:
     return chosen
 
 
-def _png(panel: Panel, confidence: float) -> bytes:
-    style = {
-        "font.family": "DejaVu Sans",
-        "font.size": 10.5,
-        "text.color": INK,
-        "axes.labelcolor": MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-    }
-    with matplotlib.style.context(style, after_reset=True):
-        upper = ROW * max(len(panel.models), 3)
-        found = duels(panel)
-        height = TOP + upper + BOTTOM + (_height(found) if found else 0.0)
-        figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
-        FigureCanvasAgg(figure)
-        left, right = (_axes(figure, at, TOP, upper) for at in (LEFT, RIGHT))
-        title = "\n".join(textwrap.wrap(headline(panel), 100, max_lines=2, placeholder=" …"))
-        figure.text(0.02, 1 - 0.22 / height, title, size=15.5, weight="bold", va="top", parse_math=False)
-        shown = ["the truth"] * panel.has_truth + ["what URE says of it"] * any(s != panel.truth for s in _drawn(panel))
-        for x, text in (
-            (0.02, f"{panel.target}: {', and '.join(shown)}"),
-            (0.455, "Which model is better: the order each scheme gives"),
-        ):
-            figure.text(x, 1 - 1.0 / height, text, size=11.5, color=MUTED, weight="bold")
-        _draw_estimates(left, panel, confidence)
-        draw_orders(right, panel)
-        if found:
-            _draw_duels(figure, found, TOP + upper + BOTTOM)
+def _png(panel: Panel, every: list[Panel], answers: Answers) -> bytes:
+    with matplotlib.style.context(STYLE, after_reset=True):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", metadata={"Software": None})
+        draw(panel, every, answers).savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
+    """The picture of this panel; every: all panels of the run."""
+    text, found, names = head(panel, every, answers.checks), duels(panel), short_names(panel.models)
+    top, upper = text.height + TOP, ROW * max(len(panel.models), 3)
+    height = top + upper + BOTTOM + (_height(found, names) if found else 0.0)
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    draw_head(figure, text)
+    left, right = (_axes(figure, at, top, upper) for at in (LEFT, RIGHT))
+    shown = ["the truth"] * panel.has_truth + ["what URE says of it"] * any(s != panel.truth for s in _drawn(panel))
+    for x, caption in (
+        (0.02, f"{panel.target}: {', and '.join(shown)}"),
+        (0.455, "Which model is better: the order each scheme gives"),
+    ):
+        figure.text(x, 1 - (text.height + 0.2) / height, caption, size=11.5, color=MUTED, weight="bold")
+    _draw_estimates(left, panel, answers.confidence, names)
+    draw_orders(right, panel, names)
+    if found:
+        _draw_duels(figure, found, top + upper + BOTTOM, names)
+    return figure
 
 
 def _axes(figure: Figure, at: tuple[float, float], top: float, tall: float) -> Axes:
@@ -119,31 +127,31 @@ def _matrix(found: Duels) -> tuple[float, float]:
     return MATRIX[0], min(MATRIX[1], MATRIX[0] + CELL * len(found.models))
 
 
-def _height(found: Duels) -> float:
+def _height(found: Duels, names: Mapping[str, str]) -> float:
     """Inches of the lower charts with all that belongs to them."""
     begin, end = _matrix(found)
-    return ABOVE + head_height(found, end - begin) + row_height(found) * min(len(found.models), MOST) + BELOW
+    return ABOVE + head_height(found, end - begin, names) + row_height(found) * min(len(found.models), MOST) + BELOW
 
 
-def _draw_duels(figure: Figure, found: Duels, top: float) -> None:
+def _draw_duels(figure: Figure, found: Duels, top: float, names: Mapping[str, str]) -> None:
     height = figure.get_figheight()
     figure.add_artist(Line2D([0.02, 0.98], [1 - top / height] * 2, color="#e4e7eb", linewidth=1))
     title = textwrap.wrap(f"By {found.by}, {outcome(found)}", 120, max_lines=1, placeholder=" …")[0]
-    figure.text(0.02, 1 - (top + 0.45) / height, title, size=13, weight="bold", parse_math=False)
+    figure.text(0.02, 1 - (top + 0.45) / height, title, size=13, weight="bold")
     n = len(found.models)
     best = f", the best {MOST} of {n} models" if n > MOST else ""
     for x, text in ((0.02, "The chance to be the best"), (0.455, f"Who beats whom: row against column{best}")):
         figure.text(x, 1 - (top + 0.78) / height, text, size=11.5, color=MUTED, weight="bold")
     tall = row_height(found) * min(n, MOST)
-    under = top + _height(found) - BELOW - tall
-    draw_chances(_axes(figure, CHANCES, under, tall), found)
-    draw_matrix(_axes(figure, _matrix(found), under, tall), found)
+    under = top + _height(found, names) - BELOW - tall
+    draw_chances(_axes(figure, CHANCES, under, tall), found, names)
+    draw_matrix(_axes(figure, _matrix(found), under, tall), found, names)
 
 
-def _draw_estimates(axes: Axes, panel: Panel, confidence: float) -> None:
+def _draw_estimates(axes: Axes, panel: Panel, confidence: float, names: Mapping[str, str]) -> None:
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(panel.models) - 0.5, -0.5)
-    axes.set_yticks(range(len(panel.models)), [short(model) for model in panel.models], parse_math=False)
+    axes.set_yticks(range(len(panel.models)), [names[model] for model in panel.models])
     axes.tick_params(length=0, pad=7)
     axes.tick_params(axis="x", labelcolor=MUTED)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))

@@ -1,8 +1,10 @@
 """Who beats whom, drawn: each model's chance to be the best as a bar, and a matrix of verdicts, row against column.
 
 A verdict is a colour, a sign and a brightness (dark: the row is better, pale: it is worse), so that it is read in grey too. Of a few models the cells hold
-the difference.
+the difference. names: what stands for each model in the picture.
 """
+
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
@@ -11,7 +13,7 @@ from eval_engine.report.cell import value_text
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.duels import Duels, chance_text
 from eval_engine.report.estimate_row import defined
-from eval_engine.report.plot_orders import INK, MUTED, PALE, short
+from eval_engine.report.plot_orders import INK, MUTED, PALE
 
 BAR = "#0072b2"
 MOST = 30  # models in the picture: the best ones
@@ -24,9 +26,9 @@ VERDICTS = {  # fill, ink, sign, in words
 }
 
 
-def head_height(found: Duels, width: float) -> float:
+def head_height(found: Duels, width: float, names: Mapping[str, str]) -> float:
     """Inches of the matrix's column names."""
-    return 1.45 if _upright(found, width) else 0.4
+    return 1.45 if _upright(found, width, names) else 0.4
 
 
 def row_height(found: Duels) -> float:
@@ -34,11 +36,11 @@ def row_height(found: Duels) -> float:
     return max(0.24, min(0.44, 7 / len(_models(found))))
 
 
-def draw_chances(axes: Axes, found: Duels) -> None:
+def draw_chances(axes: Axes, found: Duels, names: Mapping[str, str]) -> None:
     """Draw the bars, best model on top."""
     models = _models(found)
     size = _size(found)
-    _frame(axes, found)
+    _frame(axes, found, names)
     axes.set_xlim(0, 1)
     axes.set_xticks([])
     for place, chance in enumerate(found.chances[: len(models)]):
@@ -56,15 +58,13 @@ def draw_chances(axes: Axes, found: Duels) -> None:
         )
 
 
-def draw_matrix(axes: Axes, found: Duels) -> None:
+def draw_matrix(axes: Axes, found: Duels, names: Mapping[str, str]) -> None:
     """Draw a cell for each pair, row against column."""
     models = _models(found)
-    _frame(axes, found)
+    _frame(axes, found, names)
     axes.set_xlim(-0.5, len(models) - 0.5)
-    turn = 90 if _upright(found, _width(axes)) else 0
-    axes.set_xticks(
-        range(len(models)), [short(model) for model in models], parse_math=False, size=_size(found), rotation=turn
-    )
+    turn = 90 if _upright(found, _width(axes), names) else 0
+    axes.set_xticks(range(len(models)), [names[model] for model in models], size=_size(found), rotation=turn)
     axes.xaxis.tick_top()
     for y, row in enumerate(models):
         for x, column in enumerate(models):
@@ -96,18 +96,18 @@ def _draw_cell(axes: Axes, found: Duels, x: int, y: int, row: ComparisonRow | No
     axes.text(x, y, sign, ha="center", va="center", color=ink, size=_size(found) - 0.5, zorder=3)
 
 
-def _frame(axes: Axes, found: Duels) -> None:
+def _frame(axes: Axes, found: Duels, names: Mapping[str, str]) -> None:
     models = _models(found)
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(models) - 0.5, -0.5)
-    axes.set_yticks(range(len(models)), [short(model) for model in models], parse_math=False, size=_size(found))
+    axes.set_yticks(range(len(models)), [names[model] for model in models], size=_size(found))
     axes.tick_params(length=0, pad=6)
 
 
-def _upright(found: Duels, width: float) -> bool:
+def _upright(found: Duels, width: float, names: Mapping[str, str]) -> bool:
     """Whether a name is wider than its column."""
     models = _models(found)
-    return max(len(short(model)) for model in models) * 0.085 > 0.95 * width / len(models)  # inches
+    return max(len(names[model]) for model in models) * 0.085 > 0.95 * width / len(models)  # inches
 
 
 def _models(found: Duels) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ above as many as it is wrongly below stays grey. Models with the same value stan
 a model without a value stands last, with a hollow dot.
 """
 
+from collections.abc import Mapping
+
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -14,12 +16,11 @@ from eval_engine.report.panel import TRADITIONAL, URE, Panel, Scheme
 
 INK, MUTED, PALE = "#1b1f24", "#6b7280", "#c3c9d2"
 TOO_HIGH, TOO_LOW = "#d55e00", "#56b4e9"
-MAX_NAME = 16  # characters of a model's name that fit beside the chart
 STEPS = 24  # line pieces of one bend
 
 
-def draw_orders(axes: Axes, panel: Panel) -> None:
-    """Draw the order of every scheme that ranks models."""
+def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str]) -> None:
+    """Draw the order of every scheme that ranks models; names: what stands for each model in the picture."""
     columns = (
         *panel.of(TRADITIONAL),
         *((panel.truth,) if panel.truth else ()),
@@ -41,16 +42,10 @@ def draw_orders(axes: Axes, panel: Panel) -> None:
             axes.get_xticklabels()[x].set_fontweight("bold")
         _draw_verdict(axes, panel, x, scheme, held.get(scheme), min(9, 40 / len(columns)))
     _draw_lines(axes, panel, columns, {scheme: misplaced(a) for scheme, a in held.items()})
-    _draw_ends(axes, panel, columns[0], 0, "right")
-    _draw_ends(axes, panel, columns[-1], len(columns) - 1, "left")
+    _draw_ends(axes, panel, columns[0], 0, "right", names)
+    _draw_ends(axes, panel, columns[-1], len(columns) - 1, "left", names)
     if any(a.flips for a in held.values()):
         _draw_legend(axes, panel)
-
-
-def short(model: str) -> str:
-    """The model's name, cut in the middle where it would not fit: names of a grid differ at the end."""
-    half = (MAX_NAME - 1) // 2
-    return model if len(model) <= MAX_NAME else f"{model[: MAX_NAME - 1 - half]}…{model[-half:]}"
 
 
 def _draw_lines(
@@ -91,11 +86,11 @@ def _draw_bend(axes: Axes, x: int, start: int, end: int, colour: str) -> None:
     )
 
 
-def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str) -> None:
+def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str, names: Mapping[str, str]) -> None:
     tied = {model for group in order(panel, scheme).groups if len(group) > 1 for model in group}
     for model, place in _places(panel, scheme).items():
         value = f"{'=' if model in tied else ''}{value_text(panel.value(scheme, model), digits(panel, scheme))}"
-        text = f"{short(model)}   {value}" if side == "right" else f"{value}   {short(model)}"
+        text = f"{names[model]}   {value}" if side == "right" else f"{value}   {names[model]}"
         shift = -14 if side == "right" else 14
         axes.annotate(
             text,
@@ -105,7 +100,6 @@ def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str) -> N
             ha=side,
             va="center",
             annotation_clip=False,
-            parse_math=False,
         )
 
 

@@ -1,37 +1,78 @@
-"""Is the random data random? The verdicts of the checks, one line each, for the terminal and the page; nothing where no check was made.
+"""Is the random data random? What its checks say, for the terminal, the picture and the page; nothing where no check was made.
 
-Sentences hold item ids from outside: escaped in the page, printed as they are in the terminal.
+A check that failed, or warns, is told before any number: what it found, what that means for the numbers, and what to do. Below stands a line per check.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from eval_engine.check_words import ANY_MEANING, ANY_REMEDY, MEANING, REMEDY
+from eval_engine.report.cell import names_text
+from eval_engine.report.check_line import FAIL, WARN, CheckLine
+
 QUESTION = "Is the random data random?"
-STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red"}
-MARKS = {"warn": "noise", "fail": "clear"}  # classes of page.html
-ORDER = ("uniform_exposure", "overlap", "positives_per_user", "score_coverage")
+STYLES = {"pass": "green", WARN: "yellow", FAIL: "bold red"}
+TITLES = {
+    FAIL: "Do not rely on the numbers below: the random data failed the {}",
+    WARN: "Read the numbers below with care: there is a warning of the {}",
+}
+MARKS = {WARN: "noise", FAIL: "clear"}  # classes of page.html
 
 
-class CheckLine(NamedTuple):
-    """A check and what it says."""
+class Notice(NamedTuple):
+    """What must be read before the numbers."""
 
-    check: str
-    verdict: str
-    sentence: str
-
-
-def check_lines(quality: Iterable[Mapping[str, Any]]) -> list[CheckLine]:
-    """The rows of the quality table that are checks, those about the drawing first."""
-    lines = [CheckLine(row["rule"], row["verdict"], row["example"]) for row in quality if row.get("verdict")]
-    return sorted(lines, key=lambda line: (ORDER.index(line.check) if line.check in ORDER else len(ORDER), line.check))
+    verdict: str  # of its checks: fail or warn
+    title: str
+    lines: tuple[str, ...]  # of each check: what it found, what that means, what to do
 
 
-def checks_table(lines: list[CheckLine]) -> Table | None:
+def notices(checks: Sequence[CheckLine]) -> Iterator[Notice]:
+    """The failures, then the warnings."""
+    for verdict, what in TITLES.items():
+        if lines := [line for line in checks if line.verdict == verdict]:
+            names = names_text([line.check for line in lines], most=len(lines))
+            title = what.format(f"{'check' if len(lines) == 1 else 'checks'} {names}")
+            yield Notice(verdict, title, tuple(text for line in lines for text in _told(line)))
+
+
+def _told(line: CheckLine) -> Iterator[str]:
+    yield f"{line.check}: {line.sentence}"
+    yield f"What it means: {_small(MEANING.get(line.check, ANY_MEANING))}"
+    yield f"What to do: {_small(REMEDY.get(line.check, ANY_REMEDY))}."
+
+
+def _small(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def notices_block(checks: Sequence[CheckLine]) -> Group | None:
     """For the terminal."""
+    found = list(notices(checks))
+    parts = [
+        text
+        for notice in found
+        for text in (Text(notice.title, style=STYLES[notice.verdict]), *map(Text, notice.lines), Text())
+    ]
+    return Group(*parts) if found else None
+
+
+def notices_html(checks: Sequence[CheckLine]) -> str:
+    """For the page."""
+    return "\n".join(
+        f'<section class="notice {notice.verdict}" role="alert"><h2>{escape(notice.title)}</h2>'
+        f"{''.join(f'<p>{escape(line)}</p>' for line in notice.lines)}</section>"
+        for notice in notices(checks)
+    )
+
+
+def checks_table(lines: Sequence[CheckLine]) -> Table | None:
+    """Every check, for the terminal; below the notices, which have the sentences of those that did not pass."""
     if not lines:
         return None
     table = Table(title=Text(QUESTION, style="bold"), title_justify="left", box=None, show_header=False, pad_edge=False)
@@ -40,13 +81,15 @@ def checks_table(lines: list[CheckLine]) -> Table | None:
     table.add_column(overflow="fold")
     for line in lines:
         table.add_row(
-            Text(line.verdict, style=STYLES.get(line.verdict, "dim")), line.check, Text(line.sentence, style="dim")
+            Text(line.verdict, style=STYLES.get(line.verdict, "dim")),
+            Text(line.check),
+            Text("see above" if line.verdict in TITLES else line.sentence, style="dim"),
         )
     return table
 
 
-def checks_html(lines: list[CheckLine]) -> str:
-    """For the page."""
+def checks_html(lines: Sequence[CheckLine]) -> str:
+    """Every check, for the page."""
     if not lines:
         return ""
     cells = "".join(

@@ -47,6 +47,7 @@ GROUPS = {
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
+    "text.parse_math": False,  # a dollar in a model's name is a dollar
     "text.color": INK,
     "axes.labelcolor": MUTED,
     "xtick.labelcolor": MUTED,
@@ -80,10 +81,8 @@ def _figure(width: float, height: float, title: str, subtitle: str) -> Figure:
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     lines = textwrap.wrap(title, int(LETTERS * width), max_lines=2, placeholder=" …")
-    figure.text(0.02, 1 - 0.2 / height, "\n".join(lines), size=15, weight="bold", va="top", parse_math=False)
-    figure.text(
-        0.02, 1 - (0.62 + LINE * (len(lines) - 1)) / height, subtitle, size=11, color=MUTED, va="top", parse_math=False
-    )
+    figure.text(0.02, 1 - 0.2 / height, "\n".join(lines), size=15, weight="bold", va="top")
+    figure.text(0.02, 1 - (0.62 + LINE * (len(lines) - 1)) / height, subtitle, size=11, color=MUTED, va="top")
     return figure
 
 
@@ -296,7 +295,6 @@ def _draw_models(axes: Axes, study: Study, scheme: str) -> None:
             size=11.5,
             color=INK,
             pad=8,
-            parse_math=False,
         )
     axes.set(xlim=(left, right), ylim=(low, high))
     _label(axes, points, _named(study, points, (one, winner(study, cell), winner(study, study.shown(FULL)))))
@@ -327,7 +325,6 @@ def _label(axes: Axes, points: dict[str, tuple[float, float]], names: list[str])
                 ha=ha,
                 va=va,
                 size=9.2,
-                parse_math=False,
                 zorder=6,
                 path_effects=HALO,
             )

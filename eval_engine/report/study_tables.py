@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from eval_engine.plain_text import plain
 from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.html import PAGE
 from eval_engine.report.study_findings import (
@@ -51,11 +52,15 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
     figures = "\n".join(_figure(what, file) for what, file in pictures.items())
     told = "".join(f"<li>{escape(text)}</li>" for text in sentences(study))
     facts = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(fact)}</td></tr>' for name, fact in run_facts.items()
+        f'<tr><th scope="row">{escape(plain(name))}</th><td>{escape(plain(fact))}</td></tr>'
+        for name, fact in run_facts.items()
     )
     content = PAGE.substitute(
         title=escape(headline(study)),
         heading=escape(headline(study)),
+        settings="",
+        notices="",
+        verdicts="",
         picture="",
         sections=f"<section><h2>What it shows</h2><ul>{told}</ul></section>\n{figures}\n"
         f"<section><h2>The models, truly best first</h2>{_models_html(study)}</section>\n"

@@ -1,5 +1,6 @@
 """Is the random data random? Runs whose exposures are not, or not as declared, are told so in the quality table, and stopped where the config asks for it."""
 
+import re
 from io import StringIO
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from eval_engine.errors import DataError
 from eval_engine.lake import Lake
 from eval_engine.tables import QUALITY, RANKS
-from jobs import rank, report
+from jobs import evaluate, rank, report
 from jobs.cli import load
 from tests.conftest import EXPOSED, ITEMS, USERS
 
@@ -97,6 +98,14 @@ def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any,
     assert found["statistic"] < -5
     assert "0 of 240 exposures are logged pairs too, where 40.0 are expected" in found["example"]
     assert "frame: unseen is right" in found["example"]
+    evaluate.run(spark, load(small_run.write()), Console(quiet=True))
+    said = Console(record=True, file=StringIO(), width=300)
+    report.show(spark, small_run.config["lake"], "all_items", said)
+    text = said.export_text()
+    assert text.startswith(
+        "Do not rely on the numbers below: the random data failed the check overlap\noverlap: 0 of 240"
+    )
+    assert re.findall(r"^recall@(\d) +not to be relied on \(overlap failed\): ", text, re.MULTILINE) == ["3", "9"]
 
     small_run.config["run_id"] = "really_all"
     follow(small_run, np.zeros(ITEMS), unseen=False)

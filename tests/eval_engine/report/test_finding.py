@@ -47,7 +47,7 @@ def test_traditional_wrong_and_ure_right():
         conclusion(panel)
         == "Traditional recall@5 puts m1 above m0; the truth at 10 is the other way round. URE has it right."
     )
-    assert headline(panel) == "Traditional recall@5 picks m1; the best model is m0, and URE finds it"
+    assert headline(panel) == "Traditional recall@5 picks m1; the best model by recall@10 is m0, and URE finds it"
 
 
 def test_nothing_wrong_is_said_as_plainly():
@@ -71,7 +71,7 @@ def test_ure_wrong_is_not_hidden():
 
 def test_both_wrong():
     panel = panel_of({"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_macro": (0.1, 0.3)})
-    assert headline(panel) == "Traditional recall@5 picks m1; the best model is m0, and URE misses it too"
+    assert headline(panel) == "Traditional recall@5 picks m1; the best model by recall@10 is m0, and URE misses it too"
     assert "has it right" not in conclusion(panel)
 
 
@@ -96,7 +96,7 @@ def test_without_truth_nobody_is_called_wrong():
     )
     assert "wrong" not in text
     assert "right." not in text
-    assert headline(panel) == "Traditional recall@5 picks m1, URE picks m0"
+    assert headline(panel) == "Traditional recall@5 picks m1, URE recall@10 picks m0"
 
 
 def test_without_truth_agreement_is_said():

@@ -1,11 +1,13 @@
 """Verdicts in the terminal and on the page: one line each, text from outside escaped, nothing where there is nothing."""
 
 import io
+import re
 from xml.etree import ElementTree
 
 from rich.console import Console
 
-from eval_engine.report.quality_block import QUESTION, check_lines, checks_html, checks_table
+from eval_engine.report.check_line import check_lines
+from eval_engine.report.quality_block import QUESTION, checks_html, checks_table, notices_block
 
 EVIL = '<script>alert("x")</script> & $title [bold]'
 QUALITY = [
@@ -22,11 +24,12 @@ def test_only_checks_are_lines_and_those_of_the_drawing_come_first() -> None:
 
 def test_the_terminal_prints_sentences_as_they_are() -> None:
     file = io.StringIO()
-    Console(file=file, width=200).print(checks_table(check_lines(QUALITY)))
+    lines = check_lines(QUALITY)
+    Console(file=file, width=200).print(notices_block(lines), checks_table(lines))
     text = file.getvalue()
-    assert text.startswith(QUESTION)
-    assert f"the worst, item_id={EVIL}" in text
-    assert "warn" in text
+    assert QUESTION in text
+    assert text.count(f"the worst, item_id={EVIL}") == 1
+    assert re.search(r"warn +score_coverage +see above", text)
     assert checks_table([]) is None
 
 
