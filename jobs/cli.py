@@ -203,7 +203,6 @@ def told(work: Callable[[], object]) -> NoReturn:
         work()
     except PlumblineError as error:
         message = plain(error) if isinstance(error, DataError) else plain_lines(error)  # ids may hold line breaks
-        message = masked(message)
         Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {message}"))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
