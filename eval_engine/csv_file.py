@@ -50,9 +50,12 @@ def file_header(file: CsvFile, dialect: Csv, table: str) -> tuple[str, ...] | No
     if dialect.header is not True:
         return dialect.header
     try:
-        return next((tuple(fields) for _, fields in _records(file, dialect)), None)
+        line, fields = next(_records(file, dialect), (0, []))
     except (csv.Error, OSError) as error:
         raise unreadable(table, file, error) from None
+    if not all(map(_is_text, fields)):
+        raise _not_utf8(table, file, line, fields)
+    return tuple(fields) if fields else None
 
 
 def text_batches(
@@ -187,7 +190,7 @@ def _refuse_wrong_line(file: CsvFile, dialect: Csv, n_fields: int, table: str) -
                     "Or set `csv` of this input to how it is written: delimiter, quote, escape, header."
                 )
             if not all(map(_is_text, fields)):
-                raise DataError(f"{table}: line {line} of {file.uri} is not UTF-8: {shown!a}. Write the file as UTF-8.")
+                raise _not_utf8(table, file, line, fields)
     except csv.Error as error:
         raise DataError(
             f"{table}: {file.uri}, {error}: a quoted field must end where its quotes do. Write the quotes inside a quoted field twice (RFC 4180); "
@@ -195,6 +198,12 @@ def _refuse_wrong_line(file: CsvFile, dialect: Csv, n_fields: int, table: str) -
         ) from None
     except OSError:  # a file that is cut short, or gone: who calls says so
         return
+
+
+def _not_utf8(table: str, file: CsvFile, line: int, fields: list[str]) -> DataError:
+    return DataError(
+        f"{table}: line {line} of {file.uri} is not UTF-8: {' '.join(fields)[:SHOWN]!a}. Write the file as UTF-8."
+    )
 
 
 def _is_text(field: str) -> bool:

@@ -1,13 +1,15 @@
 """Inputs as their owners keep them, brought to one shape: column names mapped, ids BIGINT or STRING, values DOUBLE.
 
 Nothing is filled or coerced in silence: a missing column, a type that cannot be meant, ids of different types or an empty table are
-errors that name table and column. Rows, and whether there are any, are judged later, in labels.py and catalogue.py.
+errors that name table and column. Rows, and whether there are any, are judged later, in labels.py and catalogue.py. CSV files are read by Python workers
+(csv_table.py), as training reads them: Spark's own reader has another dialect.
 """
 
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -212,7 +214,7 @@ def _csv_source(spark: SparkSession, table: str, path: str) -> tuple[tuple[str, 
         try:
             reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
             return None, reader.load(spelled(path, "spark")).select("path", "content")
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise _unreadable(table, path, "csv", error) from None
     if not files:
         raise empty(table, path)

@@ -110,6 +110,7 @@ def test_rows_and_quotes_over_the_ends_of_blocks(monkeypatch: pytest.MonkeyPatch
         (b'x,y\n1,2\n"never closed,3\n4,5\n', r"x\.csv, line 3: unexpected end of data"),
         (b'x,y\n"two\nlines",2\n1\n', r"line 4 of x\.csv has 1 fields, but 2 columns are named: '1'"),
         (b"x,y\n1,2,3\n", r"line 2 of x\.csv has 3 fields, but 2 columns are named: '1,2,3'"),
+        ("x,y\n1,2\n".encode("utf-16"), r"line 1 of x\.csv is not UTF-8: .*udcff"),
         (b"x,y\n1,2\n\xe9t\xe9,3\n", r"line 3 of x\.csv is not UTF-8: .*udce9t"),
     ],
 )

@@ -107,13 +107,14 @@ def test_workers_and_spark_read_the_same_of_ranks(finished_run: Any, spark: Spar
 def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_run: Any, spark: SparkSession) -> None:
     other = small_run
 
+    def name(column: str, number: int) -> str:
+        return f'{column[0]}"{number:07d}",\n'
+
     def named(table: pa.Table) -> pa.Table:
         for column in ("user_id", "item_id"):
             if column in table.column_names:
                 number = table.column_names.index(column)
-                table = table.set_column(
-                    number, column, pa.array([f"{column[0]}{x:07d}" for x in table[column].to_pylist()])
-                )
+                table = table.set_column(number, column, pa.array([name(column, x) for x in table[column].to_pylist()]))
         return table
 
     other.tables = {name: named(table) for name, table in other.tables.items()}
@@ -145,8 +146,8 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
     one, two = ([row for row in rows if row[1] != "ure_balanced"] for rows in both)
     assert one == two
     (first, *_) = other.rows(spark, "ranks")
-    assert first[3] == "u0000100"
-    assert set(first[6]["items"]) < {f"i{x:07d}" for x in other.items}
+    assert first[3] == name("user_id", 100)
+    assert set(first[6]["items"]) < {name("item_id", x) for x in other.items}
     assert {row[1]: row[7] for row in other.rows(spark, "runs")}["rank"]["truth"].endswith("(delta version 0)")
 
 
