@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -75,6 +76,7 @@ class Fault(NamedTuple):
 def main() -> None:
     """Exits 1 if anything is not as it must be."""
     wrong: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server is stopped then too
     with tempfile.TemporaryDirectory() as folder, s3_server() as environment:
         os.environ |= environment  # for the reads of this process
         local = SmallRun(Path(folder))
