@@ -1,4 +1,4 @@
-"""Names and ids that are markup, mathtext or control characters go through a whole run and are readable in all that it says."""
+"""Names and ids that are markup, mathtext or control characters go through a whole run, and are readable everywhere."""
 
 import io
 import re
