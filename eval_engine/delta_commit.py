@@ -8,6 +8,7 @@ A file lies in the folder of its partition, run_id=R/model=M/..., as every write
 """
 
 import json
+import os
 import random
 import re
 import time
@@ -24,7 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from eval_engine.errors import DataError, LakeError
 from eval_engine.process_id import process_id
-from eval_engine.stored_file import located
+from eval_engine.stored_file import located, spelled
 from eval_engine.tables import Table
 
 TRIES = 200  # of a commit; each failed one means that another job's went through
@@ -42,8 +43,10 @@ class WrittenFile(NamedTuple):
 
 
 def delta_uri(uri: str) -> str:
-    """A table's path or URI as delta-rs takes it."""
-    return re.sub(r"^s3[an]://", "s3://", uri)
+    """A table's path or URI as delta-rs takes it; it goes to a server without TLS only if it is told that it may."""
+    if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        os.environ.setdefault("AWS_ALLOW_HTTP", "true")
+    return spelled(uri, "delta-rs")
 
 
 def partition_folder(partition: Mapping[str, str]) -> str:

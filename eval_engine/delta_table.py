@@ -82,6 +82,11 @@ def _made(place: str, table: Table, schema: pa.Schema) -> pa.Schema:
     lacking = {name.split(".")[0] for name in set(table.fields) - set(fields_of(have))}
     if not lacking:
         return have
+    if tuple(delta.metadata().partition_columns) != table.partitions:
+        raise LakeError(
+            f"{place} has the columns {', '.join(have.names)} and the partitions "
+            f"{', '.join(delta.metadata().partition_columns) or 'none'}: it is not a table of Plumbline. Give another `lake`."
+        )
     delta.alter.add_columns(DeltaSchema.from_arrow(pa.schema([f for f in schema if f.name in lacking])).fields)
     return schema_of(place)
 

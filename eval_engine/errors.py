@@ -7,11 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from eval_engine.masked import masked
+
 
 class PlumblineError(Exception):
-    """A run that failed for a reason that has a remedy (exit code 4)."""
+    """A run that failed for a reason that has a remedy (exit code 4). Its text shows no secret of a path."""
 
     exit_code = 4
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 class ConfigError(PlumblineError):
@@ -49,15 +54,11 @@ def known_error(error: BaseException) -> PlumblineError | None:
     for name, text in found:
         if name in KINDS:
             return KINDS[name](text.strip())
-    if match := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE", told, re.DOTALL):  # raise_error in our own SQL
-        return DataError(match[1])
     if match := re.search(r"FAILED_READ_FILE\S* .*?file (\S+?)\.?\s", told):
         causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.*)", told)
         return DataError(
             f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). Is it whole, and still there? Make the table again."
         )
-    if match := re.search(r"\[MALFORMED_RECORD_IN_PARSING[^]]*\] (.*?)\.\s", told):
-        return DataError(f"A CSV input cannot be parsed: {match[1][:300]}. Fix the row.")
     return None
 
 

@@ -4,8 +4,7 @@ Nothing is filled or coerced in silence: a missing column, a type that cannot be
 errors that name table and column. Rows, and whether there are any, are judged later, in labels.py and catalogue.py.
 """
 
-import re
-from pathlib import Path
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,43 +15,29 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
+from eval_engine.config import Csv, Input
+from eval_engine.csv_file import CsvFile
+from eval_engine.csv_table import are_whole, csv_files, csv_table, delimiter_hint, table_columns, text_rows, typed_rows
 from eval_engine.errors import DataError
-from eval_engine.stored_file import full_path, located, open_file
+from eval_engine.input_format import input_format
+from eval_engine.stored_file import full_path, located, open_file, spelled
+from eval_engine.worker_process import settle
 
-CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
-WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
+CSV_TASKS = 1000  # at most; a task reads one CSV file or more
+CSV_TYPES = {"value": "DOUBLE", "position": "INT", "text": "STRING"}
 WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
-def input_format(path: str) -> str:
-    """parquet, delta, csv, or table (a catalog name), as the path shows."""
-    if re.search(r"\.csv(\.gz|\.bz2|\.zst)?$", path):
-        return "csv"
-    if CATALOG_NAME.fullmatch(path) and not Path(path).exists() and not path.endswith(".parquet"):
-        return "table"
-    if "://" not in path:
-        folder = Path(path)
-        if (folder / "_delta_log").is_dir():
-            return "delta"
-        return "csv" if folder.is_dir() and any(folder.glob("*.csv*")) else "parquet"
-    system, place = fs.FileSystem.from_uri(path)
-    return "delta" if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory else "parquet"
-
-
-def read_table(spark: SparkSession, table: str, path: str, kind: str | None = None) -> DataFrame:
-    """The table as it is; `table` is what errors call it."""
-    kind = kind or input_format(path)
+def read_table(spark: SparkSession, table: str, path: str, kind: str) -> DataFrame:
+    """A table that is not CSV as it is; `table` is what errors call it."""
+    where = spelled(path, "spark")
     try:
         if kind == "table":
             return spark.table(path)
-        if kind == "csv":
-            return spark.read.csv(path, header=True, mode="FAILFAST")
         schema = footer_schema(path) if kind == "parquet" else None
-        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(path)
+        return (spark.read.schema(schema) if schema else spark.read).format(kind).load(where)
     except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
-        raise DataError(
-            f"{table}: {path} cannot be read as {kind}: {_reason(error)} Check its path and format in the config, and that its files are whole."
-        ) from None
+        raise _unreadable(table, path, kind, error) from None
 
 
 def flat_files(path: str) -> tuple[str, ...] | None:
@@ -66,7 +51,7 @@ def flat_files(path: str) -> tuple[str, ...] | None:
     seen = [file for file in files if not file.base_name.startswith(("_", "."))]
     if not seen or not all(file.is_file for file in seen):
         return None
-    return tuple(sorted(f"{full_path(path).removesuffix(place)}{file.path}" for file in seen))
+    return tuple(sorted(f"{full_path(path)}{file.path.removeprefix(place)}" for file in seen))
 
 
 def footer_schema(path: str) -> T.StructType | None:
@@ -81,6 +66,8 @@ def footer_schema(path: str) -> T.StructType | None:
 
 def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
     """The files behind a table."""
+    if kind == "csv":
+        return csv_files(path) or (path,)
     return (flat_files(path) if kind == "parquet" else None) or tuple(df.inputFiles())
 
 
@@ -88,25 +75,41 @@ def pick(
     df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str], optional: tuple[str, ...] = ()
 ) -> DataFrame:
     """The wanted columns (name: id, value, text or position) under our names, each in its one type; an optional one may be missing, unless it is mapped."""
+    chosen = matched(tuple(df.columns), table, wanted, names, optional)
+    return df.select(
+        *[
+            _typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, wanted[name], f"{table}.{theirs}").alias(name)
+            for name, theirs in chosen.items()
+        ]
+    )
+
+
+def matched(
+    have: tuple[str, ...],
+    table: str,
+    wanted: dict[str, str],
+    names: dict[str, str],
+    optional: tuple[str, ...],
+    hint: str = "",
+) -> dict[str, str]:
+    """Our name of each wanted column: the table's own name for it; an optional one may be missing, unless it is mapped."""
     unknown = sorted(set(names) - set(wanted))
     if unknown:
         raise DataError(
             f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}."
         )
-    chosen = []
-    for name, meaning in wanted.items():
+    chosen = {}
+    for name in wanted:
         theirs = names.get(name, name)
-        if name in optional and name not in names and name not in df.columns:
+        if name in optional and name not in names and name not in have:
             continue
-        if theirs not in df.columns:
+        if theirs not in have:
             raise DataError(
-                f"{table}: column {theirs!r} is missing; found {', '.join(df.columns)}. "
-                f"Map it in the config, as in columns: {{{name}: its_name_there}}."
+                f"{table}: column {theirs!r} is missing; found {', '.join(have)}. "
+                f"Map it in the config, as in columns: {{{name}: its_name_there}}.{hint}"
             )
-        chosen.append(
-            _typed(F.col(f"`{theirs}`"), df.schema[theirs].dataType, meaning, f"{table}.{theirs}").alias(name)
-        )
-    return df.select(*chosen)
+        chosen[name] = theirs
+    return chosen
 
 
 def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
@@ -132,20 +135,13 @@ def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
 
 
 def read_input(
-    spark: SparkSession,
-    table: str,
-    path: str,
-    kind: str | None,
-    names: dict[str, str],
-    wanted: dict[str, str],
-    optional: tuple[str, ...] = (),
+    spark: SparkSession, table: str, where: Input, wanted: dict[str, str], optional: tuple[str, ...] = ()
 ) -> DataFrame:
-    """An input in our shape. The columns of a CSV file are text, so those that mean numbers are parsed, strictly."""
-    kind = kind or input_format(path)
-    df = read_table(spark, table, path, kind)
+    """An input in our shape."""
+    kind = input_format(where)
     if kind == "csv":
-        df = _parse_csv(df, table, wanted, names)
-    return pick(df, table, wanted, names, optional)
+        return _read_csv(spark, table, where, wanted, optional)
+    return pick(read_table(spark, table, where.path, kind), table, wanted, where.columns, optional)
 
 
 def empty(table: str, path: str) -> DataError:
@@ -153,34 +149,85 @@ def empty(table: str, path: str) -> DataError:
     return DataError(f"{table}: {path} is empty. Check the path and the job that makes it.")
 
 
-def _reason(error: Exception) -> str:
-    """The one line of Spark's account that tells."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+def _unreadable(table: str, path: str, kind: str, error: Exception) -> DataError:
+    """The error of a table that Spark cannot open, with the one line of Spark's account that tells why."""
+    lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # of Py4J: the next line tells
+        lines = lines[1:]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
-
-
-def _parse_csv(df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str]) -> DataFrame:
-    """Ids become BIGINT if every one of them is a plain whole number; values and positions must parse."""
-    have = {name: names.get(name, name) for name in wanted if names.get(name, name) in df.columns}
-    ids = [theirs for name, theirs in have.items() if wanted[name] == "id"]
-    whole = (
-        df.agg(
-            *[F.bool_and(F.col(f"`{c}`").rlike(WHOLE_NUMBER) | F.col(f"`{c}`").isNull()).alias(c) for c in ids]
-        ).first()
-        if ids
-        else None
+    reason = (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
+    return DataError(
+        f"{table}: {path} cannot be read as {kind}: {reason} Check its path and format in the config, and that its files are whole."
     )
-    casts = {theirs: F.col(f"`{theirs}`").cast("bigint") for theirs in ids if whole and whole[theirs]}
-    for name, theirs in have.items():
-        if wanted[name] in ("value", "position"):
-            kind = "double" if wanted[name] == "value" else "int"
-            text = F.col(f"`{theirs}`")
-            message = F.concat(F.lit(f"{table}.{theirs}: "), text, F.lit(" is not a number"))
-            casts[theirs] = F.when(
-                text.isNotNull() & F.expr(f"try_cast(`{theirs}` AS {kind})").isNull(), F.raise_error(message)
-            ).otherwise(F.expr(f"try_cast(`{theirs}` AS {kind})"))
-    return df.withColumns(casts)
+
+
+def _read_csv(
+    spark: SparkSession, table: str, where: Input, wanted: dict[str, str], optional: tuple[str, ...]
+) -> DataFrame:
+    """A CSV table, read by the workers, a file by one task; ids become BIGINT if every one of them is a plain whole number."""
+    dialect = where.csv or Csv()
+    files, source = _csv_source(spark, table, where.path)
+
+    def columns(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file in _files_in(batches, files):
+            if told := table_columns(file, where.path, dialect, table):
+                yield pa.RecordBatch.from_pydict({"own": [list(told[0])], "folders": [list(told[1])]})
+
+    if files is None:
+        row = source.mapInArrow(columns, "own ARRAY<STRING>, folders ARRAY<STRING>").first()
+        found = (tuple(row["own"]), tuple(row["folders"])) if row else None
+    else:
+        each = (table_columns(CsvFile(file), where.path, dialect, table) for file in files)
+        found = next((told for told in each if told), None)
+    if found is None:
+        raise empty(table, where.path)
+    chosen = matched(sum(found, ()), table, wanted, where.columns, optional, delimiter_hint(found[0]))
+    reading = csv_table(table, where, found, chosen, wanted)
+    ids = reading.ids()
+    only_ids = reading._replace(columns={name: chosen[name] for name in ids})
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file in _files_in(batches, files):
+            for _, rows in text_rows(file, only_ids):
+                yield pa.RecordBatch.from_pydict({name: [are_whole(rows.column(name))] for name in ids})
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file in _files_in(batches, files):
+            for record, rows in text_rows(file, reading):
+                yield typed_rows(file, reading, record, rows, whole)
+
+    looked = source.mapInArrow(look, ", ".join(f"{name} BOOLEAN" for name in ids))
+    told = looked.agg(*[F.bool_and(name).alias(name) for name in ids]).first()
+    if told is None or any(told[name] is None for name in ids):
+        raise empty(table, where.path)
+    whole = {name: bool(told[name]) for name in ids}
+    types = {name: CSV_TYPES.get(wanted[name]) or ("BIGINT" if whole[name] else "STRING") for name in chosen}
+    return source.mapInArrow(read, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+
+
+def _csv_source(spark: SparkSession, table: str, path: str) -> tuple[tuple[str, ...] | None, DataFrame]:
+    """The files, and a row for each, its number; of storage that Arrow does not reach, None and rows with path and content."""
+    files = csv_files(path)
+    if files is None:
+        try:
+            reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+            return None, reader.load(spelled(path, "spark")).select("path", "content")
+        except PySparkException as error:
+            raise _unreadable(table, path, "csv", error) from None
+    if not files:
+        raise empty(table, path)
+    return files, spark.range(0, len(files), 1, min(len(files), CSV_TASKS))
+
+
+def _files_in(batches: Iterator[pa.RecordBatch], files: tuple[str, ...] | None) -> Iterator[CsvFile]:
+    """The files that a task is given: by their numbers, or with their content."""
+    settle()
+    for batch in batches:
+        if files is not None:
+            yield from (CsvFile(files[number]) for number in batch.column("id").to_pylist())
+        else:
+            for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+                yield CsvFile(path.as_py(), content.as_py())
 
 
 def same_id_types(frames: dict[str, DataFrame]) -> str:

@@ -33,6 +33,7 @@ from eval_engine.delta_commit import (
 )
 from eval_engine.delta_table import StoredFile, arrow_schema, files_of, make_table, partitions_of, rows_of
 from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
+from eval_engine.object_store import check_store
 from eval_engine.ranking.part_files import Target, Worker, sweep
 from eval_engine.stored_file import full_path, located
 from eval_engine.tables import Table, split
@@ -64,6 +65,7 @@ class Lake:
         self._expected: dict[
             str, Expected
         ] = {}  # table: the run's files when its stage began, or that were committed here since
+        check_store(spark, root, "lake")
 
     def name(self, table: Table) -> str:
         """The table as SQL names it."""
@@ -111,19 +113,24 @@ class Lake:
             self._by_spark(table, error)
             return []
 
+    def clean(self, tables: Iterable[Table], run_id: str) -> None:
+        """Removes what killed jobs left of the run in these tables' folders."""
+        if self.not_for_workers:  # Spark's own writers leave files that VACUUM removes
+            return
+        for table in tables:
+            with self._told(table):
+                if DeltaTable.is_deltatable(delta_uri(self._uri(table))):
+                    remove_leftovers(self._uri(table), run_id)
+
     def watch(self, tables: Iterable[Table], run_id: str) -> None:
-        """Before a stage writes these tables: removes what killed jobs left of the run, and refuses commits of this lake if another job writes the run from now on."""
+        """From now on commits to these tables are refused if another job has written the run since."""
         if self.not_for_workers:  # Spark's own commits find out
             return
         for table in tables:
-            uri = self._uri(table)
+            place = delta_uri(self._uri(table))
             with self._told(table):
-                there = DeltaTable.is_deltatable(delta_uri(uri))
-                if there:
-                    remove_leftovers(uri, run_id)
-                self._expected[table.name] = (
-                    active_files(DeltaTable(delta_uri(uri)), {"run_id": run_id}) if there else {}
-                )
+                there = DeltaTable.is_deltatable(place)
+                self._expected[table.name] = active_files(DeltaTable(place), {"run_id": run_id}) if there else {}
 
     def put(self, table: Table, rows: Sequence[Sequence[Any]], where: dict[str, str], id_type: str = "BIGINT") -> None:
         """Like replace, of a few rows; each has the table's columns, without those in `where`, in order."""

@@ -16,12 +16,13 @@ class Question(NamedTuple):
     positive: Positive
     ties: str
     sources: tuple[str, ...]  # label sources that the run has: random, truth
+    estimators: tuple[Estimator, ...] = ESTIMATORS  # that there are; none has to have every metric
 
     def asked(self) -> list[tuple[Estimator, Metric]]:
         """Every estimator whose labels there are, with each of its metrics."""
         return [
             (estimator, metric)
-            for estimator in ESTIMATORS
+            for estimator in self.estimators
             if self.sources_of(estimator) <= set(self.sources)
             for metric in (self.traditional if estimator.name == "traditional" else self.metrics)
             if metric.name == estimator.metric
@@ -37,12 +38,17 @@ class Question(NamedTuple):
         return tuple(sorted({metric.k for metric in (*self.metrics, *self.traditional)} - {0}))
 
     def compared(self) -> list[Metric]:
-        """The quantities by which models are compared user by user: recall and precision order models alike on a user, as do DCG and nDCG."""
-        return (
-            sorted({duel_of(metric) for metric in self.metrics if metric.name != "hit_rate"})
-            if "random" in self.sources
-            else []
-        )
+        """The quantities by which models are compared user by user: recall and precision order models alike on a user,
+        as do DCG and nDCG. A metric that random exposures do not tell of a user is none of them."""
+        if "random" not in self.sources:
+            return []
+        duels = {duel_of(metric) for metric in self.metrics if metric.name != "hit_rate"}
+        return sorted(metric for metric in duels if self.compared_by(metric))
+
+    def compared_by(self, metric: Metric) -> Estimator | None:
+        """Whose numerators are compared, of a metric that models are compared on; None: it is not compared."""
+        known = {estimator.name: estimator for estimator in self.estimators if estimator.metric == metric.name}
+        return known.get("ure_macro") or known.get("ure_mean")
 
 
 def duel_of(metric: Metric) -> Metric:

@@ -5,6 +5,7 @@ jackknife for balanced URE), a Poisson bootstrap over buckets, and every pair of
 """
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.statistics.balanced import Strata, balanced
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
@@ -51,7 +54,7 @@ class _Model(NamedTuple):
 
 
 def estimates_and_comparisons(
-    statistics: DataFrame, asking: Asking
+    statistics: DataFrame, asking: Asking, estimators: Sequence[Estimator] = ESTIMATORS
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows of both tables, but for run_id, of rows of the statistics table."""
     columns = {
@@ -61,7 +64,7 @@ def estimates_and_comparisons(
     structs = {table: f"ARRAY<STRUCT<{ddl}>>" for table, ddl in columns.items()}
 
     def run(table: pa.Table) -> pa.Table:
-        estimates, comparisons = of_group(table, asking)
+        estimates, comparisons = of_group(table, asking, estimators)
         return _nested(estimates, comparisons)
 
     grouped = statistics.groupBy("estimator", "metric", "k").applyInArrow(
@@ -83,10 +86,12 @@ def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]
     return pa.table(columns)
 
 
-def of_group(table: pa.Table, asking: Asking) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def of_group(
+    table: pa.Table, asking: Asking, estimators: Sequence[Estimator] = ESTIMATORS
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows of estimates and of comparisons, but for run_id, of one estimator, metric and cutoff."""
     name, metric, k = (table.column(column)[0].as_py() for column in ("estimator", "metric", "k"))
-    own = estimator_of(name, metric)
+    own = estimator_of(name, metric, estimators)
     models = _models(table)
     a, b = np.array([m.a for m in models]), np.array([m.b for m in models])
     unknown = np.array([m.sums.n_unknown for m in models]) > 0

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from eval_engine.delta_jars import PACKAGE, fetch_delta
 from eval_engine.errors import PlumblineError
 from eval_engine.java import java_home
+from eval_engine.object_store import s3_settings
 
 DELTA = {  # Delta's two hooks into Spark
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -54,7 +55,7 @@ def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
         return SparkSession.builder.getOrCreate()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM, and this process from it
     given = SparkConf() if submitted else None
-    settings = DELTA | EVERYWHERE
+    settings = DELTA | EVERYWHERE | s3_settings()
     if not submitted:
         os.environ["JAVA_HOME"] = java_home()
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

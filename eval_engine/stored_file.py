@@ -1,9 +1,9 @@
-"""A stored file as Arrow opens it, in a Python worker as on the driver; and whether Arrow can open it at all."""
+"""A stored file as Arrow opens it, in a Python worker as on the driver, if it can; how each library spells a URI."""
 
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -14,9 +14,18 @@ READ_BYTES = 1 << 20
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
+def spelled(uri: str, library: Literal["spark", "arrow", "delta-rs"]) -> str:
+    """The URI as a library takes it, whichever scheme of S3 its owner wrote. Other schemes are the same in all three.
+
+    >>> spelled("s3://bucket/lake", "spark"), spelled("s3a://bucket/lake", "arrow")
+    ('s3a://bucket/lake', 's3://bucket/lake')
+    """
+    return re.sub(r"^s3[an]?://", "s3a://" if library == "spark" else "s3://", uri)
+
+
 def full_path(path: str) -> str:
-    """The path as SQL takes it in delta.`path`: a URI as it is, a local path from the root."""
-    return path.rstrip("/") if "://" in path else os.path.abspath(path)
+    """The path as Spark takes it, in delta.`path` too: a URI in its spelling, a local path from the root."""
+    return spelled(path.rstrip("/"), "spark") if "://" in path else os.path.abspath(path)
 
 
 def located(uri: str) -> tuple[fs.FileSystem, str]:
@@ -25,7 +34,7 @@ def located(uri: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), uri
     if uri.startswith("file:/"):
         return fs.LocalFileSystem(), unquote(urlsplit(re.sub(r"^file:/+", "file:///", uri)).path)
-    system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", uri))
+    system, path = fs.FileSystem.from_uri(spelled(uri, "arrow"))
     return system, path
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from eval_engine.estimators.estimator import Estimator, Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
 from eval_engine.question import Question
@@ -51,7 +50,11 @@ class UserSums:
     def __init__(self, model: str, question: Question) -> None:
         self._model, self._question = model, question
         self._asked = question.asked()
-        self._compared = {(_compared_by(metric), metric): n for n, metric in enumerate(question.compared())}
+        self._compared = {
+            (estimator, metric): n
+            for n, metric in enumerate(question.compared())
+            if (estimator := question.compared_by(metric))
+        }
         self._by_stratum = [
             cell for cell, (estimator, _) in enumerate(self._asked) if (estimator.name, estimator.metric) == STRATIFIED
         ]
@@ -200,11 +203,6 @@ def _bound(
         estimator, metric, {source: one.of(users) for source, one in labelled.items()}, ties
     ).numerator
     return numerators
-
-
-def _compared_by(metric: Metric) -> Estimator:
-    """Whose numerators are compared, of a metric that models are compared on."""
-    return estimator_of("ure_mean" if metric.name == "ndcg" else "ure_macro", metric.name)
 
 
 def _value(terms: Terms) -> npt.NDArray[np.float64]:

@@ -71,15 +71,13 @@ def _still_written(path: str) -> bool:
 
 
 def _vacuum_staging(root: str, hours: int) -> Removed:
-    """Copies of score tables, and probes, that a killed job left."""
+    """Copies of score tables that a killed job left."""
     system, folder = located(root)
     before = time.time() - 3600 * hours
-    n_files, n_bytes = 0, 0
-    for place in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-        if place.type == fs.FileType.Directory and place.base_name == "_staging":
-            for run in system.get_file_info(fs.FileSelector(place.path)):
-                inside = [f for f in system.get_file_info(fs.FileSelector(run.path, recursive=True)) if f.is_file]
-                if all(file.mtime.timestamp() < before for file in inside):
-                    system.delete_dir(run.path)
-                    n_files, n_bytes = n_files + len(inside), n_bytes + sum(file.size for file in inside)
-    return Removed("_staging", n_files, n_bytes)
+    removed: list[fs.FileInfo] = []
+    for run in system.get_file_info(fs.FileSelector(f"{folder}/_staging", allow_not_found=True)):
+        files = [f for f in system.get_file_info(fs.FileSelector(run.path, recursive=True)) if f.is_file]
+        if all(file.mtime.timestamp() < before for file in files):
+            system.delete_dir(run.path)
+            removed += files
+    return Removed("_staging", len(removed), sum(file.size for file in removed))

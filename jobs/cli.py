@@ -13,6 +13,7 @@ Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run. Each stage is also a
 
 import argparse
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -24,6 +25,7 @@ from rich.text import Text
 
 from eval_engine.config import check_run_id, read_yaml
 from eval_engine.errors import ConfigError, DataError, PlumblineError
+from eval_engine.masked import masked
 from eval_engine.plain_text import plain, plain_lines
 from jobs.run_config import RunConfig
 
@@ -205,8 +207,8 @@ def told(work: Callable[[], object]) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:
-        Console(stderr=True).print_exception(max_frames=8, suppress=[typer])
+    except Exception as error:
+        sys.stderr.write(masked("".join(traceback.format_exception(error))))
         sys.exit(4)
     sys.exit(0)
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -11,15 +12,15 @@ from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
 from eval_engine.delta_table import delta_version
-from eval_engine.inputs import input_format
-from eval_engine.stored_file import full_path, located
+from eval_engine.input_format import input_format
+from eval_engine.stored_file import full_path, located, spelled
 
 REVISION = 2  # raise it when a change of the engine changes ranks: what was ranked before is then ranked again
 
 
 def content_of(spark: SparkSession, where: Input) -> str:
     """The table's content."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     if kind == "delta" and (version := delta_version(where.path)):
         return f"{version[0]} version {version[1]}"
     if kind in ("delta", "table"):
@@ -37,7 +38,7 @@ def content_of(spark: SparkSession, where: Input) -> str:
         return digest(sorted((file.path, file.size, file.mtime_ns) for file in files if file.is_file))
     except (OSError, pa.ArrowException):  # storage that only Spark reaches
         try:
-            listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where.path)
+            listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(full_path(where.path))
             files_there = listed.select("path", "length", "modificationTime").collect()
         except AnalysisException:  # not there: who reads it says so
             return "nothing"
@@ -59,5 +60,10 @@ def digest(*parts: object) -> str:
 
 def ranked_from(spark: SparkSession, tables: Iterable[Input], others: Iterable[Input], settings: object) -> list[str]:
     """Of each score table: what its ranks follow from, the table itself, the other inputs and the settings."""
-    common = [(where.model_dump(mode="json"), content_of(spark, where)) for where in others]
-    return [digest(where.model_dump(mode="json"), content_of(spark, where), common, settings) for where in tables]
+    common = [(_as_named(where), content_of(spark, where)) for where in others]
+    return [digest(_as_named(where), content_of(spark, where), common, settings) for where in tables]
+
+
+def _as_named(where: Input) -> dict[str, Any]:
+    """The table as the config names it; s3:// and s3a:// are the same place."""
+    return where.model_dump(mode="json") | {"path": spelled(where.path, "spark")}

@@ -22,9 +22,12 @@ from eval_engine.config import Input, Scores
 from eval_engine.delta_commit import WrittenFile, new_attempt
 from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
-from eval_engine.inputs import empty, input_format, read_input, same_id_types, table_files
+from eval_engine.input_format import input_format
+from eval_engine.inputs import empty, read_input, same_id_types, table_files
 from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.plain_text import plain
 from eval_engine.quality_row import QualityRow
 from eval_engine.ranking import coverage
@@ -73,6 +76,8 @@ class Checked(NamedTuple):
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Check, rank and write."""
     lake = Lake(spark, config.lake)
+    if config.staging:
+        check_store(spark, config.staging, "staging")
     config = config.without(failed_trials(lake, config))
     run_id = {"run_id": config.run_id}
     before, now = done_with(lake, config.run_id, "rank"), config.model_dump(mode="json")
@@ -97,9 +102,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.put(QUALITY, inputs.quality, run_id)
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
-            console.print(Text(plain(f"{table.source.name}: {table.path_taken}"), style="dim"))
+            console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
         if lake.not_for_workers:
-            console.print(Text(plain(f"ranks: written by Spark, since {lake.not_for_workers}"), style="dim"))
+            console.print(Text(plain(masked(f"ranks: written by Spark, since {lake.not_for_workers}")), style="dim"))
         id_type = inputs.found.id_type
         if inputs.models:
             with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):
@@ -111,7 +116,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             lake.create(CATALOGUE, id_type, run_id)
             lake.commit(CATALOGUE, [inputs.catalogue], run_id)
         if lake.in_catalog:
-            lake.view("thresholds", thresholds_sql(lake.name(RANKS), {metric.k for metric in config.evaluate.metrics}))
+            lake.view("thresholds", thresholds_sql(lake.name(RANKS)))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
         lake.put(QUALITY, quality, run_id)
         if any(row.action == "quarantined" for row in quality):
@@ -193,7 +198,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         if written:
             until_done.callback(lake.forget, CATALOGUE, written)
         settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
-        models = _models(tables)
+        models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
         asked = ranking.Asked(
             [ranking.Table(table.source, table.files, table.df if table.scanned else None) for table in tables],
@@ -222,7 +227,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
 
 def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     """A label table, by its files if workers can read them themselves."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     columns = {name: where.columns.get(name, name) for name in df.columns}
     files = table_files(df, where.path, kind)
     n_bytes = stored_bytes(files)
@@ -248,20 +253,39 @@ def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int
     return n_items, tuple(row["file"] for row in stored), None
 
 
-def _models(tables: list[ScoreTable]) -> dict[str, int]:
-    """The models of the tables, and the number of the table that has each."""
-    models = {}
+def _models(tables: list[ScoreTable], config: RunConfig, ranked: Ranked) -> dict[str, int]:
+    """The models of the tables, and the number of the table that has each; an error if a model is in two tables, or
+    in one and ranked already from another."""
+    paths = {name: f"{name} ({where.path})" for name, where in scores_of(config).items()}
+    origin = {model: _origin(model, paths, config, ranked) for model in ranked.models}
+    models: dict[str, int] = {}
     for table in tables:
-        if table.source.model:
-            models[table.source.model] = table.source.number
-            continue
-        for row in table.df.groupBy("model").count().collect():
-            if row["model"] is None:
+        found = [(table.source.model, 0)] if table.source.model else table.df.groupBy("model").count().collect()
+        for model, n_rows in found:
+            if model is None:
                 raise DataError(
-                    f"{table.source.name}: {row['count']:,} rows have model=NULL. A score row needs its model: fix the job that writes it."
+                    f"{table.source.name}: {n_rows:,} rows have model=NULL. A score row needs its model: fix the job "
+                    "that writes it."
                 )
-            models[row["model"]] = table.source.number
+            if model in origin:
+                raise DataError(
+                    f"scores: model {model} is in two tables: {origin[model]} and {paths[table.source.name]}. "
+                    "Give one of the models another name, or take one table out of `scores`."
+                )
+            models[model], origin[model] = table.source.number, paths[table.source.name]
     return models
+
+
+def _origin(model: str, paths: dict[str, str], config: RunConfig, ranked: Ranked) -> str:
+    """Where a model that is ranked already comes from."""
+    if model in config.fused_models():
+        return "train (output: ranks)"
+    names = [
+        paths[name]
+        for number, (name, where) in enumerate(scores_of(config).items())
+        if number not in ranked.inputs and where.model in (model, None)
+    ]
+    return " or ".join(names)
 
 
 def write_ranks(
@@ -313,7 +337,7 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
 
 
 def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where.path, where.format, where.columns, wanted, (PROBABILITY,))
+    return read_input(spark, table, where, wanted, (PROBABILITY,))
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from eval_engine.errors import DataError
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
 from eval_engine.metric import Metric
 from eval_engine.plain_text import plain
 from eval_engine.report.answers import Answers
@@ -42,7 +43,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         settings = run_settings(config.run_id, Lake(spark, config.lake).rows(RUNS, {"run_id": config.run_id}))
         page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings)
     print_report(answers, console)
-    console.print(Text(plain(f"Tables: {config.lake}   Picture: {picture}   Page: {page}")), soft_wrap=True)
+    written = masked(f"Tables: {config.lake}   Picture: {picture}   Page: {page}")
+    console.print(Text(plain(written)), soft_wrap=True)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
@@ -93,7 +95,7 @@ def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
             else {"gone": "killed before it was done"}.get(status_of(row), row["status"])
         )
         facts |= {f"{name} version": value for name, value in row["versions"].items()} | row["inputs"]
-    return facts
+    return {masked(name): masked(value) for name, value in facts.items()}  # also of lakes that were written unmasked
 
 
 if __name__ == "__main__":

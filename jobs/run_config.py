@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
+from eval_engine.stored_file import full_path
 from eval_engine.studies.settings import UreStudy
 from models.spec.train import Train
 
@@ -23,6 +24,11 @@ class RunConfig(Evaluation):
     def _complete(self) -> Self:
         if not self.scores and not self.train:
             raise ValueError("scores: give at least one score table, or a train section that makes them")
+        if "://" in self.report:
+            raise ValueError(
+                f"report: {self.report} is not a folder of this machine, where picture and page are written. "
+                "Give one, and copy them from there"
+            )
         if self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least"
@@ -42,7 +48,30 @@ class RunConfig(Evaluation):
             raise ValueError(
                 f"scores: model {twice[0]} has a score table here and output: ranks in train. Give one of them another name"
             )
+        self._one_table_per_model()
         return self
+
+    def _one_table_per_model(self) -> None:
+        """Each declared score table has a name of its own, and no name of a model that is trained to another place."""
+        seen: dict[str, str] = {}
+        for table in self.scores:
+            name = table.model or table.path
+            if name in seen:
+                what = (
+                    f"model {name} has two score tables, {seen[name]} and {table.path}"
+                    if table.model
+                    else f"{name} is listed twice"
+                )
+                raise ValueError(f"scores: {what}. Give one of the models another name, or take one table out")
+            seen[name] = table.path
+        if self.scores and self.train:
+            for model in self.train.panel:
+                trained = f"{self.train.scores}/{model.name}"
+                if (path := seen.get(model.name)) and full_path(path) != full_path(trained):
+                    raise ValueError(
+                        f"scores: model {model.name} has a score table here, {path}, and is trained to {trained}. "
+                        "Give one of them another name"
+                    )
 
     def score_tables(self) -> tuple[Scores, ...]:
         """The declared score tables, else those that training writes; none for fused models."""

@@ -16,7 +16,9 @@ from pyspark.sql import types as T
 from eval_engine.config import Scores
 from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.inputs import input_format, read_input, read_table, table_files
+from eval_engine.input_format import input_format
+from eval_engine.inputs import read_input, read_table, table_files
+from eval_engine.ranking.file_stamp import stamped, unchanged
 from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.settings import Source
 from eval_engine.stored_file import full_path, located, unreachable
@@ -37,7 +39,7 @@ class ScoreTable(NamedTuple):
 
 def score_table(spark: SparkSession, number: int, name: str, where: Scores, staging: str | None) -> ScoreTable:
     """The table as the config names it, looked at, and copied where it must be."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     table = _declared(spark, number, name, where, kind)
     source = table.source
     files = table_files(table.df, where.path, kind) if kind != "csv" else ()
@@ -81,7 +83,7 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     names = {ours: where.columns.get(ours, ours) for ours in ("user_id", "item_id", "score", "scores", "model")}
     if kind == "csv":
         wanted = LONG | ({} if where.model else {"model": "text"})
-        df = read_input(spark, name, where.path, kind, where.columns, wanted)
+        df = read_input(spark, name, where, wanted)
         return ScoreTable(
             df,
             Source(number, name, where.model, "user_id", "item_id", "score", "float64", where.partial),
@@ -185,7 +187,8 @@ def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
         columns += [F.col(f"`{source.item}`").alias("item_id"), F.col(f"`{source.score}`").alias("score")]
     if not source.model:
         columns.append(F.col("model"))
-    df.select(*columns).write.mode("overwrite").parquet(folder)
+    with unchanged(stamped(source.name, df.inputFiles())):
+        df.select(*columns).write.mode("overwrite").parquet(folder)
     copy = spark.read.parquet(folder)
     files = tuple(copy.inputFiles())
     if files and (reason := unreachable(files[0])):

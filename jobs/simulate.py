@@ -12,6 +12,8 @@ from rich.console import Console
 
 from eval_engine.datasets import simulate
 from eval_engine.errors import ConfigError
+from eval_engine.object_store import check_store
+from eval_engine.stored_file import full_path
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import last_commit
@@ -22,6 +24,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     world = config.world
     if world is None:
         raise ConfigError("This config has no world section, so there is nothing to simulate. See conf/demo.yaml.")
+    for name, where in config.inputs:
+        if where is not None:
+            check_store(spark, where.path, name)
     with spark_progress(spark, console, f"Simulating {world.users:,} users x {world.items:,} items"):
         for name in ("catalogue", "feedback", "exposures", "truth"):
             where = getattr(config.inputs, name)
@@ -30,7 +35,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
                 table = getattr(simulate, name)(spark, world)
                 table.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option(
                     "userMetadata", made_from
-                ).save(where.path)
+                ).save(full_path(where.path))
 
 
 if __name__ == "__main__":

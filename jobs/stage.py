@@ -19,8 +19,10 @@ from pyspark.sql import SparkSession
 from eval_engine.config import Input
 from eval_engine.delta_table import delta_version
 from eval_engine.errors import StageError, told_plainly
-from eval_engine.inputs import input_format
+from eval_engine.input_format import input_format
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
+from eval_engine.object_store import check_store
 from eval_engine.process_id import is_gone, process_id
 from eval_engine.stored_file import full_path
 from eval_engine.tables import RANKS, RUNS, Table
@@ -34,9 +36,12 @@ def stage(
 ) -> Iterator[dict[str, str]]:
     """Marks the stage as running, then as done or failed; takes what it wrote, by table. inputs: tables, or fingerprints of them. A lake that cannot be written fails here, before any work."""
     spark = lake.spark
+    for table, where in inputs.items():
+        if isinstance(where, Input):
+            check_store(spark, where.path, table)
     versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
     started, clock, process = datetime.now(UTC), time.monotonic(), process_id()
-    shown = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    shown = masked(json.dumps(config.model_dump(mode="json"), sort_keys=True))
     read: dict[str, str] = {}
     outputs: dict[str, str] = {}
 
@@ -47,15 +52,17 @@ def stage(
     write("running", None, None)
     try:
         with told_plainly():
+            lake.clean((RUNS, *writes), config.run_id)
             lake.watch(writes, config.run_id)
             read |= {
-                name: where if isinstance(where, str) else input_version(spark, where) for name, where in inputs.items()
+                masked(table): where if isinstance(where, str) else masked(input_version(spark, where))
+                for table, where in inputs.items()
             }
             yield outputs
     except BaseException as error:
         now = stage_row(lake, config.run_id, name)
         if now and now.get("process") == process:  # else another job has started the stage since: its row stays
-            write("failed", time.monotonic() - clock, f"{type(error).__name__}: {error}"[:2000])
+            write("failed", time.monotonic() - clock, masked(f"{type(error).__name__}: {error}")[:2000])
         raise
     write("done", time.monotonic() - clock, None)
 
@@ -130,7 +137,7 @@ def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
 
 def input_version(spark: SparkSession, where: Input) -> str:
     """What was read: path, format and, for Delta, the version."""
-    kind = where.format or input_format(where.path)
+    kind = input_format(where)
     if kind == "delta" and (version := delta_version(where.path)):
         return f"{where.path} (delta version {version[1]})"
     if kind not in ("delta", "table"):

@@ -15,6 +15,7 @@ from rich.text import Text
 from eval_engine.errors import ConfigError
 from eval_engine.evaluation import ranked_by_all
 from eval_engine.lake import Lake
+from eval_engine.masked import masked
 from eval_engine.plain_text import plain, plain_names
 from eval_engine.report.study_findings import LABELS, Study
 from eval_engine.report.study_plot import save_curves, save_models
@@ -61,7 +62,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         study, pictures, run_facts(spark, config.lake, config.run_id), folder / f"{config.run_id}-study.html"
     )
     print_study(study, console)
-    console.print(Text(plain(f"Tables: {config.lake}   Pictures and page: {page}")), soft_wrap=True)
+    written = masked(f"Tables: {config.lake}   Pictures and page: {page}")
+    console.print(Text(plain(written)), soft_wrap=True)
 
 
 if __name__ == "__main__":

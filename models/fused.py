@@ -82,8 +82,6 @@ def write_fused(
     """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
     target = Target(run.table, run.run_id, new_attempt(), {ranked.model: ranked.inputs})
     where = {"run_id": run.run_id, "model": ranked.model}
-    remove_leftovers(run.table, run.run_id)
-    before = active_files(DeltaTable(delta_uri(run.table)), where)
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in rank_fused(ranked.model, ranked.scorer, labels, run.top + 1, threads):
@@ -91,6 +89,8 @@ def write_fused(
             advance(batch.num_rows)
 
     try:
+        remove_leftovers(run.table, run.run_id)
+        before = active_files(DeltaTable(delta_uri(run.table)), where)
         parts = write_parts(rows(), target)
     except BaseException as error:
         with suppress(OSError):  # the first error is the one to tell; a file that stays is in no commit
@@ -103,7 +103,7 @@ def write_fused(
     files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
     try:
         commit_files(run.table, RANKS, files, where, expected=before)
-    except LakeError:
+    except BaseException:
         sweep(target, ())
         raise
     return parts

@@ -1,11 +1,9 @@
-"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder, or Delta table.
+"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder (eval_engine/csv_table.py), or Delta table.
 
 Only the columns asked for are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64, positions int64.
 NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row; read_rows leaves NULL and NaN
 as they are, for who judges rows one by one.
 """
-
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +11,16 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from eval_engine.config import Input
+from eval_engine.config import Csv, Input
+from eval_engine.csv_file import CsvFile
+from eval_engine.csv_table import are_whole, csv_files, csv_table, delimiter_hint, table_columns, text_rows, typed_rows
+from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import ConfigError, DataError
+from eval_engine.input_format import input_format
+from eval_engine.stored_file import full_path, spelled, unreachable
 
 NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
+MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id
 
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
@@ -29,47 +33,73 @@ def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
 
 def read_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
     """The named columns of a table, cast; NULL and NaN stay. Optional ones come too if they are there, and must be if they are mapped."""
+    if input_format(source) == "csv":
+        return _csv_rows(source, names, optional)
     dataset = _open(source)
-    names += tuple(name for name in optional if name in source.columns or name in dataset.schema.names)
-    theirs = {name: source.columns.get(name, name) for name in names}
-    if missing := [column for column in theirs.values() if column not in dataset.schema.names]:
-        raise DataError(
-            f"{source.path}: no column {missing[0]!r}; it has {', '.join(dataset.schema.names)}. "
-            "Name the table's own columns in `columns` of this input, as in columns: {user_id: uid}."
-        )
+    theirs = _matched(source, tuple(dataset.schema.names), names, optional)
     try:
         table = dataset.to_table(columns={name: ds.field(column) for name, column in theirs.items()})
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{source.path}: cannot be read as {_format(source)}: {error}") from None
+        raise DataError(f"{source.path}: cannot be read as {input_format(source)}: {error}") from None
     if table.num_rows == 0:
+        raise _empty(source)
+    return pa.table({name: _typed(source.path, theirs[name], name, table.column(name)) for name in theirs})
+
+
+def _matched(
+    source: Input, have: tuple[str, ...], names: tuple[str, ...], optional: tuple[str, ...], hint: str = ""
+) -> dict[str, str]:
+    """Our name of each column that is read: the table's own name for it."""
+    names += tuple(name for name in optional if name in source.columns or name in have)
+    theirs = {name: source.columns.get(name, name) for name in names}
+    if missing := [column for column in theirs.values() if column not in have]:
         raise DataError(
-            f"{source.path}: the table is empty, and there is nothing to learn or score from it. Check the path and the job that fills it."
+            f"{source.path}: no column {missing[0]!r}; it has {', '.join(have)}. "
+            f"Name the table's own columns in `columns` of this input, as in columns: {{user_id: uid}}.{hint}"
         )
-    return pa.table({name: _typed(source.path, theirs[name], name, table.column(name)) for name in names})
+    return theirs
 
 
-def _format(source: Input) -> str:
-    """The format as declared, else guessed from the path."""
-    if source.format is not None:
-        return source.format
-    if source.path.lower().endswith((".csv", ".csv.gz")):
-        return "csv"
-    if Path(source.path).is_file():
-        return "parquet"
-    return "delta" if DeltaTable.is_deltatable(source.path) else "parquet"
+def _empty(source: Input) -> DataError:
+    return DataError(
+        f"{source.path}: the table is empty, and there is nothing to learn or score from it. Check the path and the job that fills it."
+    )
+
+
+def _csv_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...]) -> pa.Table:
+    """The named columns of a CSV table, in the types that evaluation gives them too."""
+    files = [CsvFile(file) for file in csv_files(source.path) or ()]
+    dialect = source.csv or Csv()
+    if not files and (reason := unreachable(full_path(source.path))):
+        raise DataError(
+            f"{source.path}: cannot be read as csv: {reason}. Check the path, or copy it to where Arrow reaches it."
+        )
+    told = next(
+        (columns for file in files if (columns := table_columns(file, source.path, dialect, source.path))), None
+    )
+    if told is None:
+        raise _empty(source)
+    theirs = _matched(source, sum(told, ()), names, optional, delimiter_hint(told[0]))
+    wanted = csv_table(source.path, source, told, theirs, {name: MEANINGS.get(name, "id") for name in theirs})
+    texts = [(file, record, rows) for file in files for record, rows in text_rows(file, wanted)]
+    if not sum(rows.num_rows for *_, rows in texts):
+        raise _empty(source)
+    whole = {name: all(are_whole(rows.column(name)) for *_, rows in texts) for name in wanted.ids()}
+    table = pa.Table.from_batches([typed_rows(file, wanted, record, rows, whole) for file, record, rows in texts])
+    return pa.table({name: _typed(source.path, theirs[name], name, table.column(name)) for name in theirs})
 
 
 def _open(source: Input) -> ds.Dataset:
     """The table as an Arrow dataset: nothing but the schema is read yet."""
-    kind = _format(source)
+    kind = input_format(source)
     if kind == "table":
         raise ConfigError(
             f"{source.path}: training runs without Spark and cannot read a catalog name. Give the table's path, and format: delta or parquet."
         )
     try:
         if kind == "delta":
-            return DeltaTable(source.path).to_pyarrow_dataset()
-        return ds.dataset(source.path, format=kind, partitioning="hive")
+            return DeltaTable(delta_uri(source.path)).to_pyarrow_dataset()
+        return ds.dataset(spelled(source.path, "arrow"), format=kind, partitioning="hive")
     except DeltaError as error:
         raise DataError(
             f"{source.path}: not readable as a Delta table without Spark: {error}. "

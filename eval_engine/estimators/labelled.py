@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.gain import gain_table, gained, gained_after
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
@@ -26,9 +27,10 @@ class Labelled:
     def __init__(
         self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()
     ) -> None:
-        """positive says which pairs are positives; left out, those with value > 0. all_labelled: what is not labelled is no positive, and w_i = 1.
-        cutoffs: those that will be asked for, to be worked out together."""
-        positive = facts.value > 0 if positive is None else positive
+        """positive says which pairs are positives; left out, those with value 1, and other values than 0 and 1 are an
+        error. all_labelled: what is not labelled is no positive, and w_i = 1. cutoffs: those that will be asked for, to be
+        worked out together."""
+        positive = _ones(facts) if positive is None else np.asarray(positive)
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
             raise ValueError(
                 f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}"
@@ -158,6 +160,17 @@ class Labelled:
         """The sum of x over each user's positives."""
         user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
         return np.bincount(user, weights=x, minlength=self.facts.n_users).astype(np.float64)
+
+
+def _ones(facts: RankFacts) -> Bools:
+    """The pairs with value 1; an error if a value is neither 0 nor 1: nobody has said which ratings are positives."""
+    ones: Bools = facts.value == 1
+    for pair in np.flatnonzero(~ones & (facts.value != 0))[:1]:
+        raise DataError(
+            f"values: user {facts.user[pair]} has the value {facts.value[pair]:g}. Values other than 0 and 1 (or False "
+            "and True) do not say what is a positive: give positive=, such as positive=facts.value >= 4."
+        )
+    return ones
 
 
 def _ratio(a: Doubles, b: Doubles) -> Doubles:

@@ -6,6 +6,9 @@
 Balanced URE (`ure_balanced recall`) is made of the sums of ure_macro by the number of exposed positives: statistics/balanced.py.
 """
 
+from collections.abc import Sequence
+
+from eval_engine.errors import DataError
 from eval_engine.estimators import full_exposure, traditional, ure
 from eval_engine.estimators.estimator import Estimator
 
@@ -17,6 +20,12 @@ def estimators_of(metric: str) -> tuple[Estimator, ...]:
     return tuple(estimator for estimator in ESTIMATORS if estimator.metric == metric)
 
 
-def estimator(name: str, metric: str) -> Estimator:
-    """The estimator of this name and metric."""
-    return next(one for one in ESTIMATORS if (one.name, one.metric) == (name, metric))
+def estimator(name: str, metric: str, among: Sequence[Estimator] = ESTIMATORS) -> Estimator:
+    """The estimator of this name and metric; an error if there is none: no estimator has to have every metric."""
+    for one in among:
+        if (one.name, one.metric) == (name, metric):
+            return one
+    raise DataError(
+        f"statistics: there is no estimator {name} of {metric}. Another version may have written these rows: run "
+        "jobs/evaluate.py again."
+    )

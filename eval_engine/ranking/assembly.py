@@ -223,7 +223,7 @@ def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Li
     order = np.lexsort((columns["first_row"], columns["file"], columns["input"], model, user))
     user, model = user[order], model[order]
     columns = {name: values[order] for name, values in columns.items()}
-    long = np.array([source.item is not None for _, source in files] + [False])[
+    long = np.array([source.item is not None for _, source, _ in files] + [False])[
         columns["file"]
     ]  # NO_FILE, -1, is the last of these
     new = np.ones(order.size, np.bool_)

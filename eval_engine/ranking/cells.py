@@ -22,6 +22,7 @@ from eval_engine.judged_labels import NUMBER, PROBABILITY, TABLE
 from eval_engine.kernels.cells import cells_of_numbers, cells_of_text
 from eval_engine.parcels import Ints, bundled, held
 from eval_engine.ranking.dense_file import unreadable
+from eval_engine.ranking.file_stamp import Stamped, stamped, unchanged
 from eval_engine.ranking.long_file import BATCH_ROWS, batches, models_of, spans
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.settings import Files
@@ -46,7 +47,7 @@ class PairSplit(NamedTuple):
     """Rows first_row to end_row of a file of a label table, read by one reader."""
 
     source: str  # random, truth, logged
-    file: str
+    file: Stamped
     columns: dict[
         str, str
     ]  # what user_id, item_id, value and, if the table has it, exposure_probability are called there
@@ -63,12 +64,13 @@ def read_splits(
     def run(readers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         mine = {reader for batch in readers for reader in batch.column("id").to_pylist()}
-        for rows in held(found for split in pairs if split.reader in mine for found in _pairs_of(split)):
-            yield by_cell(rows, LABELS, n_cells)
-        for rows in held(
-            found for split in splits if split.task % n_readers in mine for found in _entries_of(files, split)
-        ):
-            yield by_cell(rows, SCORED, n_cells)
+        my_pairs = [split for split in pairs if split.reader in mine]
+        my_splits = [split for split in splits if split.task % n_readers in mine]
+        with unchanged({split.file for split in my_pairs} | {files[split.file].stamped for split in my_splits}):
+            for rows in held(found for split in my_pairs for found in _pairs_of(split)):
+                yield by_cell(rows, LABELS, n_cells)
+            for rows in held(found for split in my_splits for found in _entries_of(files, split)):
+                yield by_cell(rows, SCORED, n_cells)
 
     return run
 
@@ -80,7 +82,7 @@ def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
     )
     wanted = names if probability is None else [*names, probability]
     try:
-        for start, batch in parquet_batches(split.file, wanted, split.first_row, split.end_row, BATCH_ROWS):
+        for start, batch in parquet_batches(split.file.path, wanted, split.first_row, split.end_row, BATCH_ROWS):
             first, last = max(start, split.first_row), min(start + batch.num_rows, split.end_row)
             user, item, value = (batch.column(name).slice(first - start, max(0, last - first)) for name in names)
             source = pa.array(np.full(len(user), NUMBER[split.source], np.int8))
@@ -96,16 +98,18 @@ def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
                 columns[PROBABILITY] = pa.nulls(len(user), pa.float64())
             yield pa.RecordBatch.from_pydict(columns)
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(split.file, error, TABLE[split.source]) from None
+        raise unreadable(split.file.path, error, split.file.table) from None
 
 
 def pair_splits(tables: Mapping[str, tuple[Sequence[str], dict[str, str]]], n_readers: int) -> list[PairSplit]:
     """Splits of the label tables' files (source: files, columns): row groups, cut further where there are fewer of them than readers."""
-    jobs = [(source, file, columns) for source, (files, columns) in tables.items() for file in files]
+    jobs = [
+        (source, file, columns) for source, (files, columns) in tables.items() for file in stamped(TABLE[source], files)
+    ]
 
-    def groups(job: tuple[str, str, dict[str, str]]) -> list[int]:
-        source, file, columns = job
-        return [n_rows for n_rows, _ in row_groups(file, columns["user_id"], TABLE[source])]
+    def groups(job: tuple[str, Stamped, dict[str, str]]) -> list[int]:
+        _, file, columns = job
+        return [n_rows for n_rows, _ in row_groups(file.path, columns["user_id"], file.table)]
 
     with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(groups, jobs))
@@ -133,7 +137,7 @@ def scanned_pairs(n_cells: int) -> Worker:
 
 
 def _entries_of(files: Files, split: Split) -> Iterator[pa.RecordBatch]:
-    path, source = files[split.file]
+    path, source, _ = files[split.file]
     columns = [source.user] if source.model else ["model", source.user]
     for start, batch in batches(path, columns, split.first_row, split.end_row):
         first, last = max(start, split.first_row), min(start + batch.num_rows, split.end_row)
@@ -154,7 +158,7 @@ def _entries_of(files: Files, split: Split) -> Iterator[pa.RecordBatch]:
 
 def scanned_rows(files: Files, splits: Sequence[Split], table: int, n_cells: int) -> Worker:
     """In: model, user_id, path (of the file), row_index of a table's rows. Out: PARCELS of their entries."""
-    numbers = {located(path)[1]: number for number, (path, source) in enumerate(files) if source.number == table}
+    numbers = {located(path)[1]: number for number, (path, source, _) in enumerate(files) if source.number == table}
     of_file: dict[int, list[Split]] = {number: [] for number in numbers.values()}
     for split in sorted(splits, key=lambda s: s.first_row):
         if split.file in of_file:

@@ -79,7 +79,7 @@ class VectorCursor:
         """The block that holds plan row `start`, the rows within it of the plan rows start..end, and that end."""
         file, first = plan.column("file")[start].as_py(), plan.column("first_row")[start].as_py()
         if file != self.file:
-            path, source = self.files[file]
+            path, source, _ = self.files[file]
             self.file, self.blocks, self.block = (
                 file,
                 read_blocks(path, source.score, source.dtype, self.n_items, first),
@@ -89,7 +89,7 @@ class VectorCursor:
             self.block = None
             self.block = next(self.blocks, None)
             if self.block is None:
-                path = self.files[file][0]
+                path = self.files[file].path
                 raise DataError(
                     f"scores: {path} has no row {first:,} any more: it was replaced while it was read. Start the run again."
                 )

@@ -48,7 +48,7 @@ class RowCursor:
 
     @property
     def source(self) -> Source:
-        return self.files[self.file][1]
+        return self.files[self.file].source
 
     def seek(self, file: int, row: int) -> int:
         """Goes on to a row; the number of the row behind the batch that holds it."""
@@ -57,7 +57,7 @@ class RowCursor:
         ):  # to a row far ahead it does not read on
             self.file, self.start, self.batch = file, row, pa.RecordBatch.from_pydict({})
             assert self.source.item is not None
-            self.batches = batches(self.files[file][0], [self.source.item, self.source.score], row)
+            self.batches = batches(self.files[file].path, [self.source.item, self.source.score], row)
         self.first = row
         while row >= self.start + self.batch.num_rows:
             self._next(row)
@@ -77,7 +77,7 @@ class RowCursor:
         self.batch = pa.RecordBatch.from_pydict({})  # freed before the next is read
         start, batch = next(self.batches, (-1, None))
         if batch is None:
-            path = self.files[self.file][0]
+            path = self.files[self.file].path
             raise DataError(
                 f"scores: {path} has no row {row:,} any more: it was replaced while it was read. Start the run again."
             )

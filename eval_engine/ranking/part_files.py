@@ -112,14 +112,16 @@ class _PartFile:
             self._flush()
 
     def _flush(self) -> None:
+        """Write the waiting rows as a row group; none: the last one was just full."""
+        if not self.waiting:
+            return
         table = pa.Table.from_batches(self.waiting)
         self.writer.write_table(table, row_group_size=max(1, table.num_rows))
         ends = pc.min_max(table.column("user_id"))
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        self.low, self.high = (
-            low if self.low is None else min(self.low, low),
-            high if self.high is None else max(self.high, high),
-        )
+        if ends["min"].is_valid:  # not of NULLs alone
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
         self.n_rows += table.num_rows
         self.waiting, self.waiting_bytes = [], 0
 
@@ -129,7 +131,7 @@ class _PartFile:
         self.writer.close()
         self.stream.close()
         stats = {"numRecords": self.n_rows, "minValues": {"user_id": self.low}, "maxValues": {"user_id": self.high}}
-        if isinstance(self.low, str):  # Delta cuts long strings; left out, they are never wrong
+        if not isinstance(self.low, int):  # Delta cuts long strings; left out, they are never wrong
             stats = {"numRecords": self.n_rows}
         return self.n_rows, self.system.get_file_info(self.stored).size, json.dumps(stats)
 

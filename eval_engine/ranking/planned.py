@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from eval_engine.parcels import opened
 from eval_engine.ranking.dense_worker import VectorCursor, rank_vectors
+from eval_engine.ranking.file_stamp import Stamped, unchanged
 from eval_engine.ranking.long_worker import RowCursor, rank_gathered
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.settings import Files, Ranking
@@ -32,11 +33,15 @@ def rank_plan(ranking: Ranking, files: Files) -> Worker:
     def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         vectors, rows = VectorCursor(files, ranking), RowCursor(files, ranking)
-        for plan in blocks(parcels):
-            if files[plan.column("file")[0].as_py()][1].item is None:
-                yield from rank_vectors(plan, vectors, ranking)
-            else:
-                yield from rank_gathered(plan, rows, ranking)
+        read: set[Stamped] = set()
+        with unchanged(read):
+            for plan in blocks(parcels):
+                file = files[plan.column("file")[0].as_py()]
+                read.add(file.stamped)
+                if file.source.item is None:
+                    yield from rank_vectors(plan, vectors, ranking)
+                else:
+                    yield from rank_gathered(plan, rows, ranking)
 
     return run
 

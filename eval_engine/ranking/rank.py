@@ -16,15 +16,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from eval_engine.judged_labels import NUMBER, PROBABILITY
+from eval_engine.judged_labels import NUMBER, PROBABILITY, TABLE
 from eval_engine.positive import Positive
 from eval_engine.ranking.assembly import ASSEMBLED, Assembly, assemble
 from eval_engine.ranking.cells import PARCELS, kept_users, pair_splits, read_splits, scanned_pairs, scanned_rows
 from eval_engine.ranking.facts import Facts, from_json, together
+from eval_engine.ranking.file_stamp import stamped, unchanged
 from eval_engine.ranking.long_worker import BLOCK_ROWS
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
 from eval_engine.ranking.planned import Plan, rank_plan
-from eval_engine.ranking.settings import Files, Ranking, Source
+from eval_engine.ranking.settings import Files, Ranking, ScoreFile, Source
 from eval_engine.ranking.splits import Split, plan_splits, reading_tasks
 from eval_engine.ranking.spread import spread_plan
 from eval_engine.tables import RANKS
@@ -80,14 +81,24 @@ class Assembled(NamedTuple):
 
 def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     """Reads labels and user ids, no score; one job."""
-    files: Files = tuple((file, table.source) for table in asked.tables for file in table.files)
+    files: Files = tuple(
+        ScoreFile(file.path, table.source, file.stamp)
+        for table in asked.tables
+        for file in stamped(table.source.name, table.files)
+    )
+    labels = [
+        file
+        for source, pairs in asked.labels.items()
+        if pairs.rows is not None
+        for file in stamped(TABLE[source], pairs.files)
+    ]
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     splits = plan_splits(files, partitions)
     n_tasks = reading_tasks(files, splits, partitions)
-    n_bytes = sum((s.end_row - s.first_row) * (64 if files[s.file][1].item is None else 8) for s in splits)
+    n_bytes = sum((s.end_row - s.first_row) * (64 if files[s.file].source.item is None else 8) for s in splits)
     n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
     n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
-    block_rows = tuple(_block_rows(source, ranking) for _, source in files)
+    block_rows = tuple(_block_rows(source, ranking) for _, source, _ in files)
     ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))
     how = Assembly(
         ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive
@@ -100,7 +111,8 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
         .persist()
     )
     try:
-        told = rows.where("kind = 'facts'").collect()
+        with unchanged(labels):
+            told = rows.where("kind = 'facts'").collect()
     except BaseException:
         rows.unpersist()
         raise
@@ -121,7 +133,7 @@ def _parcels(
 ) -> list[DataFrame]:
     """PARCELS of labelled pairs and of who lies where."""
     by_spark = {table.source.number for table in asked.tables if table.rows is not None}
-    mine = [split for split in splits if files[split.file][1].number not in by_spark]
+    mine = [split for split in splits if files[split.file].source.number not in by_spark]
     pairs = pair_splits(
         {source: (table.files, table.columns) for source, table in asked.labels.items() if table.rows is None},
         n_readers,

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from eval_engine.ranking.file_stamp import Stamp, Stamped
+
 
 class Ranking(NamedTuple):
     """How lists are ranked."""
@@ -26,4 +28,17 @@ class Source(NamedTuple):
     partial: bool = False  # only the best items of each user are scored
 
 
-Files = tuple[tuple[str, Source], ...]  # a plan tells a file by its number in them
+class ScoreFile(NamedTuple):
+    """A file of a score table."""
+
+    path: str
+    source: Source
+    stamp: Stamp | None = None  # of the file that was planned on
+
+    @property
+    def stamped(self) -> Stamped:
+        """The file as errors call it."""
+        return Stamped(self.source.name, self.path, self.stamp)
+
+
+Files = tuple[ScoreFile, ...]  # a plan tells a file by its number in them

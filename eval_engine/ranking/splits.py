@@ -55,10 +55,10 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
     """Splits of the files, in order, each with its task; at_least tasks if there are row groups enough. Dense scores weigh what they take in the file, rows of long ones
     what they take in memory."""
     with ThreadPoolExecutor(16) as pool:
-        groups = list(pool.map(lambda file: row_groups(file[0], file[1].score), files))
+        groups = list(pool.map(lambda file: row_groups(file.path, file.source.score), files))
     sizes = [
         (number, n_rows, n_bytes if source.item is None else n_rows * ROW_BYTES)
-        for number, ((_, source), found) in enumerate(zip(files, groups, strict=True))
+        for number, ((_, source, _), found) in enumerate(zip(files, groups, strict=True))
         for n_rows, n_bytes in found or [(0, 0)]
     ]
     tasks = dealt(
@@ -84,7 +84,7 @@ def wanted_tasks(n_bytes: int, at_least: int, task_bytes: int) -> int:
 def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
     """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what they take in the file, too."""
     weight = sum(
-        split.n_bytes if files[split.file][1].item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES
+        split.n_bytes if files[split.file].source.item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES
         for split in splits
     )
     return min(1 + max((split.task for split in splits), default=0), wanted_tasks(weight, at_least, READ_BYTES))

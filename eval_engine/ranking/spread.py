@@ -40,7 +40,7 @@ def spread_plan(
     """What to rank where, of the n_apart lists whose rows lie apart; assembled: ASSEMBLED (ranking/assembly.py)."""
     n_tasks = 1 + max(split.task for split in splits)
     n_cells = partitions * -(-n_apart * n_tasks * (12 * ranking.top + PART_BYTES) // (partitions * CELL_BYTES))
-    sources = {source.number: source for _, source in files}
+    sources = {source.number: source for _, source, _ in files}
 
     def to_tasks(rows: DataFrame) -> DataFrame:
         return rows.repartitionById(n_tasks, "task")

@@ -22,6 +22,7 @@ from eval_engine.kernels.ragged import side_by_side
 from eval_engine.packed import pack, unpack
 from eval_engine.parcels import bundled, held, opened
 from eval_engine.ranking.cells import LABELS, by_cell
+from eval_engine.ranking.file_stamp import Stamped, unchanged
 from eval_engine.ranking.long_file import Ids, batches, item_ids, models_of, rows_of
 from eval_engine.ranking.long_worker import ListFacts, list_ranks
 from eval_engine.ranking.part_files import Worker
@@ -286,22 +287,25 @@ def _parts(
     if plan is None:
         return
     mine = [split for split in splits if split.task == task]
-    for number in pc.unique(plan.column("input")).to_pylist():
-        of_table = plan.filter(pc.equal(plan.column("input"), number))
-        for model in pc.unique(of_table.column("model")).to_pylist():
-            chosen = of_table.filter(pc.equal(of_table.column("model"), model))
-            where = [split for split in mine if files[split.file][1].number == number]
-            yield Part(chosen, users_of_plan(chosen), _rows(chosen.column("user_id"), model, files, where, ranking))
+    read: set[Stamped] = set()
+    with unchanged(read):
+        for number in pc.unique(plan.column("input")).to_pylist():
+            of_table = plan.filter(pc.equal(plan.column("input"), number))
+            where = [split for split in mine if files[split.file].source.number == number]
+            read |= {files[split.file].stamped for split in where}
+            for model in pc.unique(of_table.column("model")).to_pylist():
+                chosen = of_table.filter(pc.equal(of_table.column("model"), model))
+                yield Part(chosen, users_of_plan(chosen), _rows(chosen.column("user_id"), model, files, where, ranking))
 
 
 def _rows(user_ids: pa.Array, model: str, files: Files, splits: Sequence[Split], ranking: Ranking) -> rank_lists.Lists:
     """All rows of these users in these splits, user by user."""
-    ids, items, source = Ids(user_ids), item_ids(ranking.catalogue), files[splits[0].file][1]
+    ids, items, source = Ids(user_ids), item_ids(ranking.catalogue), files[splits[0].file].source
     assert source.item is not None
     columns = [source.user, source.item, source.score, *([] if source.model else ["model"])]
     found: list[tuple[Ints, Ints, Any]] = []
     for split in splits:
-        for _, batch in batches(files[split.file][0], columns, split.first_row, split.end_row):
+        for _, batch in batches(files[split.file].path, columns, split.first_row, split.end_row):
             for name, mine in models_of(batch, source):
                 if name == model:
                     rows = batch if mine is None else batch.take(pa.array(mine))

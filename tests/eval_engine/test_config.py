@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
-from eval_engine.config import check_run_id
+from eval_engine.config import Csv, Input, check_run_id, read_yaml
 from eval_engine.errors import ConfigError
 from eval_engine.metric import Metric
 from jobs.cli import load
@@ -38,6 +39,18 @@ def test_the_run_id_of_the_command_line_wins() -> None:
         ({"on_bad_rows": "ignore"}, "on_bad_rows"),
         ({"top": 5}, "shorter than the largest cutoff"),
         ({"scores": []}, "at least one score table"),
+        (
+            {"scores": [{"model": "a", "path": "x/a"}, {"model": "a", "path": "x/b"}]},
+            "model a has two score tables, x/a and x/b. Give one of the models another name",
+        ),
+        ({"scores": [{"path": "x/a"}, {"path": "x/a"}]}, "x/a is listed twice"),
+        (
+            {
+                "scores": [{"model": "r", "path": "x/a"}],
+                "train": {"scores": "trained", "models": [{"kind": "random", "name": "r"}]},
+            },
+            "model r has a score table here, x/a, and is trained to trained/r",
+        ),
         ({"inputs": {"catalogue": {"path": "x"}, "exposures": {"path": "x"}}}, "inputs.feedback is needed"),
     ],
 )
@@ -75,3 +88,35 @@ def test_run_ids_that_could_break_a_path_or_a_query(run_id: str) -> None:
 def test_a_metric_prints_as_it_parses() -> None:
     assert str(Metric.parse("recall@10")) == "recall@10"
     assert len({Metric.parse("recall@10"), Metric("recall", 10)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"delimiter": "\\t"}, 'csv.delimiter: one ASCII character .* a tab is written "\\\\t", in double quotes'),
+        ({"quote": ""}, "csv.quote: one ASCII character"),
+        ({"escape": '"'}, "csv: delimiter, quote and escape must differ.*doubled quotes need no escape"),
+        ({"header": False}, r"csv.header: of files without a header line, list .* header: \[uid, iid, rating\]"),
+        ({"seperator": ";"}, "csv.seperator: Extra inputs are not permitted"),
+    ],
+)
+def test_csv_options_that_cannot_be(tmp_path: Path, given: dict[str, object], message: str) -> None:
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump({"path": "x.csv", "csv": given}))
+    with pytest.raises(ConfigError, match=message):
+        read_yaml(path, Input)
+
+
+def test_csv_options_as_yaml_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "input.yaml"
+    path.write_text('{path: x, csv: {delimiter: "\\t", quote: null, escape: "\\\\", header: [uid, iid]}}')
+    assert read_yaml(path, Input).csv == Csv(delimiter="\t", quote=None, escape="\\", header=("uid", "iid"))
+    path.write_text("{path: x, format: parquet, csv: {}}")
+    with pytest.raises(ConfigError, match="csv tells how a CSV table is written, but format is parquet"):
+        read_yaml(path, Input)
+
+
+def test_a_trained_table_may_be_listed_where_training_puts_it(small_run) -> None:  # type: ignore[no-untyped-def]
+    small_run.config["scores"] = [{"model": "r", "path": "trained/r", "format": "parquet"}]
+    small_run.config["train"] = {"scores": "trained/", "models": [{"kind": "random", "name": "r"}]}
+    assert [table.path for table in load(small_run.write()).score_tables()] == ["trained/r"]

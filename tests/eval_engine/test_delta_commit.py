@@ -34,9 +34,11 @@ def written(uri: str, where: dict[str, str], rule: str = "r") -> WrittenFile:
     return write_file(uri, pa.table(columns), where)
 
 
-def job(number: int, lake: str, same: bool, barrier: Barrier, answers: "Queue[tuple[int, bool, str]]") -> None:
+def job(
+    number: int, lake: str, same: bool, rounds: int, barrier: Barrier, answers: "Queue[tuple[int, bool, str]]"
+) -> None:
     """Writes a run in every round, at the moment at which the others write theirs; each round has a new lake."""
-    for n in range(ROUNDS):
+    for n in range(rounds):
         uri, where = f"{lake}/{n}/quality", {"run_id": "same" if same else f"job-{number}"}
         barrier.wait()
         try:
@@ -52,13 +54,14 @@ def job(number: int, lake: str, same: bool, barrier: Barrier, answers: "Queue[tu
                 barrier.abort()
 
 
-def race(lake: Path, same: bool) -> list[tuple[int, bool, str]]:
+def race(lake: Path, same: bool, rounds: int = ROUNDS) -> list[tuple[int, bool, str]]:
+    """Whether each job's commit went through in each round, and why not."""
     start = mp.get_context("spawn")
     barrier, answers = start.Barrier(JOBS), start.Queue()
-    jobs = [start.Process(target=job, args=(n, str(lake), same, barrier, answers)) for n in range(JOBS)]
+    jobs = [start.Process(target=job, args=(n, str(lake), same, rounds, barrier, answers)) for n in range(JOBS)]
     for one in jobs:
         one.start()
-    found = [answers.get(timeout=120) for _ in range(ROUNDS * JOBS)]
+    found = [answers.get(timeout=300) for _ in range(rounds * JOBS)]
     for one in jobs:
         one.join()
     return found

@@ -151,6 +151,7 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
 
 
 def test_csv_numbers_are_numbers_and_only_then(small_run: Any, spark: SparkSession) -> None:
+    from eval_engine.config import Input
     from eval_engine.inputs import read_input
 
     wanted = {"user_id": "id", "item_id": "id", "value": "value"}
@@ -164,7 +165,7 @@ def test_csv_numbers_are_numbers_and_only_then(small_run: Any, spark: SparkSessi
     for line, kinds in cases.items():
         path = small_run.folder / "x.csv"
         path.write_text(f"user_id,item_id,value\n{line}\n")
-        found = read_input(spark, "exposures", str(path), None, {}, wanted)
+        found = read_input(spark, "exposures", Input(path=str(path)), wanted)
         assert tuple(kind for _, kind in found.dtypes) == (*kinds, "double")
         assert str(found.first()["user_id"]) == line.split(",")[0]
 

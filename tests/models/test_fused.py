@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from eval_engine.config import Input, Inputs
 from eval_engine.errors import LakeError
+from eval_engine.ranking import part_files
 from models import fused as module
 from models.errors import TrainingError
 from models.fused import Ranked, Run, block_users, rank_fused, write_fused
@@ -122,6 +123,15 @@ def test_rows_are_those_of_a_loop_over_the_definition(
     assert pa.Table.from_batches(batches).to_pylist() == [
         expected_row(run, scorer.scores, user, "m") for user in range(N_USERS)
     ]
+
+
+def test_every_block_may_just_fill_a_row_group(
+    run: Run, labels: LabelLists, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_files, "GROUP_BYTES", 1)
+    make_ranks_table(run.table, USER_IDS.type)
+    write(run, labels, "m", "one", Given())
+    assert [row["user_id"] for row in in_lake(run)] == sorted(USER_IDS.to_pylist())
 
 
 def test_probabilities_of_exposures_stand_beside_their_items(run: Run, small_blocks: None) -> None:

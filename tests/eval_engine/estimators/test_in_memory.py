@@ -30,6 +30,7 @@ from eval_engine import (
     ure_recall,
     ure_recall_micro,
 )
+from eval_engine.errors import DataError
 
 SCORES = np.array([[4, 3, 2, 1], [1, 2, 3, 4], [1, 1, 1, 1]], np.float32)
 ALL = [
@@ -37,6 +38,26 @@ ALL = [
     for name in eval_engine.__all__
     if name.startswith(("ure_", "full_", "traditional_"))
 ]
+
+
+@pytest.mark.parametrize(("name", "of"), ALL)
+def test_ratings_need_a_rule_of_what_is_positive(name, of):
+    cutoff = {"k": 2} if "k" in signature(of).parameters else {}
+    items, stars = [[0, 3], [0, 1], [2]], [[5, 1], [1, 5], [1]]
+    ratings = rank_facts(SCORES, items, stars)
+    with pytest.raises(DataError, match=r"values: user 0 has the value 5\..*give positive=, such as"):
+        of(ratings, **cutoff)
+    for kind in (bool, int, float):
+        one = rank_facts(SCORES, items, [[kind(value > 3) for value in mine] for mine in stars])
+        assert of(one, **cutoff) == of(ratings, **cutoff, positive=ratings.value > 3)
+    assert of(ratings, **cutoff, positive=[True, False, False, True, False]) == of(one, **cutoff)
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, 2])
+def test_a_value_between_or_beyond_0_and_1_is_no_label(value):
+    facts = rank_facts(SCORES, items=[[0, 3], [0, 1], [2]], values=[[1, 0], [1, 1], [value]])
+    with pytest.raises(DataError, match=f"user 2 has the value {value:g}"):
+        ure_recall(facts, 2)
 
 
 def test_values():

@@ -55,6 +55,7 @@ def test_per_user_is_the_sum_of_each_segment(segments):
         ({"excluded": [[1, 1], []]}, "excluded: user 0 has item 1 more than once"),
         ({"excluded": [[], [7]]}, "excluded: user 1 has item 7"),
         ({"values": [[1.0], []]}, "values: user 1 has 0 values for 1 items"),
+        ({"values": [[1.0], [np.nan]]}, "values: user 1 has a value that is NaN"),
     ],
 )
 def test_bad_data_is_named(change, message):

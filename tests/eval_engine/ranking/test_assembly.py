@@ -15,7 +15,7 @@ from eval_engine.parcels import opened
 from eval_engine.ranking.assembly import Assembly, assemble
 from eval_engine.ranking.cells import kept_users, pair_splits, read_splits
 from eval_engine.ranking.facts import Facts, from_json, to_json, together
-from eval_engine.ranking.settings import Files, Ranking, Source
+from eval_engine.ranking.settings import Files, Ranking, ScoreFile, Source
 from eval_engine.ranking.splits import plan_splits
 
 ITEMS = 20
@@ -74,9 +74,9 @@ class World:
         self.folder = folder
         long = Source(1, "long", None, "u", "i", "s")
         self.files: Files = (
-            (str(folder / "d"), Source(0, "dense", "d", "u", None, "scores")),
-            (str(folder / "l0"), long),
-            (str(folder / "l1"), long),
+            ScoreFile(str(folder / "d"), Source(0, "dense", "d", "u", None, "scores")),
+            ScoreFile(str(folder / "l0"), long),
+            ScoreFile(str(folder / "l1"), long),
         )
 
     def assembled(self, n_readers: int, n_cells: int, policy: str) -> tuple[dict[str, list[Any]], Facts]:
