@@ -84,6 +84,18 @@ def test_an_error_shows_the_id_and_no_control_character(
     assert not CONTROL.search(last)
 
 
+def test_a_traceback_holds_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise RuntimeError(f"model {MODEL}")
+
+    with pytest.raises(SystemExit) as error:
+        told(fail)
+    said = capsys.readouterr().err
+    assert error.value.code == 4
+    assert said.endswith(f"RuntimeError: model {MODEL_SHOWN}\n")
+    assert not CONTROL.search(said)
+
+
 def test_a_title_of_progress_is_not_markup(spark: SparkSession) -> None:
     said = io.StringIO()
     with spark_progress(spark, Console(file=said, width=200, force_terminal=True), f"Ranking {MODEL}"):
