@@ -1,6 +1,6 @@
-"""What a check of the random exposures that did not pass means for the estimates, and what to do about it; by the check's name.
+"""What a check of the random exposures that did not pass means for the estimates, and what to do about it.
 
-docs/checks.md tells more.
+By the check's name; docs/checks.md tells more.
 """
 
 MEANING = {
@@ -14,8 +14,8 @@ MEANING = {
     "undefined; from a few, their intervals are too narrow.",
 }
 REMEDY = {
-    "uniform_exposure": "Draw them anew; or take items that cannot be shown out of the catalogue; or give the chance of "
-    "each exposure as exposure_probability; or correct `frame`",
+    "uniform_exposure": "Draw them anew; or take items that cannot be shown out of the catalogue; or give the chance "
+    "of each exposure as exposure_probability; or correct `frame`",
     "overlap": "Check `frame`, and that feedback does not hold the random exposures themselves",
     "score_coverage": "Score these users with every model",
     "positives_per_user": "Collect more random exposures, or check the rule `positive` against their values",

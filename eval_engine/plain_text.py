@@ -1,11 +1,12 @@
-r"""Text from outside (names of models, ids, paths, messages) as it may be shown: every character that is not printable is written as its escape.
+r"""Text from outside (names of models, ids, paths, messages) as it may be shown: escapes for what is not printable.
 
     >>> plain("mf\x1b[31m"), plain("a\nb"), plain("abc\u202edef")
     ('mf\\x1b[31m', 'a\\nb', 'abc\\u202edef')
 
-Not printable is what Python's repr escapes: control characters (terminal escapes, line breaks), bidirectional overrides, zero-width characters, lone surrogates, and all
-spaces but the ordinary one. A terminal then does nothing but print, and two names that differ look different. Markup is another matter, and left alone here: in a terminal such text goes
-through `rich.text.Text` or `rich.markup.escape`, on a page through `html.escape`, in a picture mathtext is off.
+Not printable is what Python's repr escapes: control characters (terminal escapes, line breaks), bidirectional
+overrides, zero-width characters, lone surrogates, and all spaces but the ordinary one. A terminal then does nothing but
+print, and two names that differ look different. Markup is left alone here: in a terminal such text goes through
+`rich.text.Text`, on a page through `html.escape`; in a picture mathtext is off.
 """
 
 from collections.abc import Iterable

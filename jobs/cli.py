@@ -208,7 +208,7 @@ def told(work: Callable[[], object]) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        sys.stderr.write(masked("".join(traceback.format_exception(error))))
+        sys.stderr.write(plain_lines(masked("".join(traceback.format_exception(error)))))
         sys.exit(4)
     sys.exit(0)
 

@@ -49,7 +49,7 @@ def test_make_targets_of_the_readme_exist() -> None:
 
 
 def write_world(world: World, folder: Path) -> None:
-    """The tables of the demo's world, made in this process: tests of simulate.py hold them to be those that Spark makes."""
+    """The tables of the demo's world, made in this process: by test_simulate.py those that Spark makes."""
     items = np.arange(world.items)
     catalogue = pa.table({"item_id": item_ids(items), "position": items.astype(np.int32)})
     write_deltalake(folder / "catalogue", catalogue)
@@ -62,17 +62,23 @@ def demo_output(folder: Path, spark: SparkSession) -> str:
     config_file = folder / "demo.yaml"
     config_file.write_text((ROOT / "conf" / "demo.yaml").read_text().replace(" demo/", f" {folder}/"))
     config, said = load(config_file), io.StringIO()
-    assert config.world is not None
+    assert config.world
+    assert config.train
     write_world(config.world, folder / "world")
     train.run(config, Console(quiet=True))
     for stage in (rank.run, evaluate.run):
         stage(spark, config, Console(quiet=True))
     report.run(spark, config, Console(file=said, width=WIDTH))
-    first, second = (f"{metric} of {len(config.train.models)} models" for metric in config.evaluate.metrics)  # type: ignore[union-attr]
+    first, second = (f"{metric} of {len(config.train.models)} models" for metric in config.evaluate.metrics)
     return said.getvalue().split(first, 1)[1].split(second)[0]
 
 
 def test_the_demo_prints_what_stands_in_the_readme(tmp_path: Path, spark: SparkSession) -> None:
+    """Counts are the same, other numbers but for 1 in the last decimal shown.
+
+    Training rounds differently on other processors. Tried without vector instructions (ATEN_CPU_CAPABILITY=default):
+    64 % of the scores of mf differ, by 2.5e-6 at most with a standard deviation of 1.4; no user's ten best items do.
+    """
     block = re.search(r"^    recall@10 of 4 models\n(.*?)^\S", README, re.MULTILINE | re.DOTALL)
     assert block is not None
     there, printed = (
@@ -82,4 +88,6 @@ def test_the_demo_prints_what_stands_in_the_readme(tmp_path: Path, spark: SparkS
     assert [NUMBER.sub("N", line) for line in printed] == [NUMBER.sub("N", line) for line in there]
     for now, then in zip(printed, there, strict=True):
         for new, old in zip(NUMBER.findall(now), NUMBER.findall(then), strict=True):
-            assert new == old, f"the demo prints {now!r}, the README has {then!r}"
+            decimals = len(old.partition(".")[2])
+            gap = abs(float(new.replace(",", "")) - float(old.replace(",", "")))
+            assert gap <= (1.5 * 10**-decimals if decimals else 0), f"the demo prints {now!r}, the README has {then!r}"

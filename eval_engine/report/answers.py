@@ -1,4 +1,4 @@
-"""What a run answered, as the report takes it: estimates, comparisons, what they were asked with, and what the checks of its data say."""
+"""What a run answered, as the report takes it: estimates, comparisons, what was asked, and what its checks say."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

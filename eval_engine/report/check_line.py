@@ -1,4 +1,4 @@
-"""A check of the random exposures as the report tells it: what it looks at, its verdict, and a sentence with its figures."""
+"""A check of the random exposures as the report tells it: its name, its verdict, and a sentence with its figures."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

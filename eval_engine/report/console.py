@@ -1,7 +1,7 @@
-"""The report in a terminal: what its checks say; then one block per target: the estimates, the order each scheme gives, who beats whom, and what follows.
+"""The report in a terminal: what its checks say; then per target estimates, orders, who beats whom, what follows.
 
-Where there are several targets, the verdict by each of them stands last. Model names are printed whole: rich markup inside them is not interpreted, and
-what is not printable stands there as its escape.
+Where there are several targets, the verdict by each of them stands last. Model names are printed whole: rich markup
+inside them is not interpreted, and what is not printable stands there as its escape.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,8 @@
 """What the numbers say, in plain words, made from the data: a headline, and a conclusion of a few sentences.
 
-"Wrong" and "right" are said only where there is a truth; without one the schemes agree or disagree. A difference that chance can make is
-called noise even where it makes a good story. What rests on data that failed its checks is said to be so before anything else.
+"Wrong" and "right" are said only where there is a truth; without one the schemes agree or disagree. A difference that
+chance can make is called noise even where it makes a good story. Of what rests on data that failed its checks, that is
+said before anything else.
 """
 
 from collections.abc import Iterable, Sequence

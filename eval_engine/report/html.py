@@ -1,7 +1,8 @@
 """The report as one self-contained HTML page: no script, nothing loaded from anywhere, the picture inside.
 
-First what its checks say, if it is not good; then the verdict by each metric, the picture of the first, and all numbers. Every text that comes from outside (model
-names, estimands, run facts, checks) is escaped, what is not printable too. The page follows the reader's light or dark setting.
+First the checks that did not pass; then the verdict by each metric, the picture of the first, and all numbers. Every
+text that comes from outside (model names, estimands, run facts, checks) is escaped, what is not printable too. The page
+follows the reader's light or dark setting.
 """
 
 import base64
@@ -41,7 +42,7 @@ def save_html(
     path: str | Path,
     settings: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write the page; picture is a PNG to embed, or None; settings: what a reader must know of the run, below the title."""
+    """Write the page; picture: a PNG to embed, or None; settings: what a reader must know of the run, by name."""
     found = panels(answers)
     content = PAGE.substitute(
         title=escape(headline(found[0]) if found else "No estimates"),

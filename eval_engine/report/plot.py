@@ -1,7 +1,8 @@
-"""The report as one picture: left what is estimated and how surely, right the order of models that each scheme gives; below, who beats whom.
+"""The report as one picture: what is estimated and how surely, the order that each scheme gives, who beats whom.
 
-On top: what must be read first (plot_head.py). Left: per model the truth and each URE with its interval, and a small tick where the quantity that it estimates really is, if that is not the truth.
-Right: a bump chart (plot_orders.py). Below: chances to be the best and a matrix of verdicts (plot_duels.py), where models were compared.
+On top: what must be read first (plot_head.py). Left: per model the truth and each URE with its interval, and a small
+tick where the quantity that it estimates really is, if that is not the truth. Right: a bump chart (plot_orders.py).
+Below: chances to be the best and a matrix of verdicts (plot_duels.py), where models were compared.
 
 Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes. Colours are of the
 Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.

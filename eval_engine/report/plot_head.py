@@ -1,4 +1,4 @@
-"""The text above the charts of the picture: what the checks of the data say, if they do not pass; the title; the verdict by each metric.
+"""The text above the charts of the picture: checks that did not pass; the title; the verdict by each metric.
 
 A failed check is framed in red on top of all: whoever is sent the picture alone must see it first.
 """

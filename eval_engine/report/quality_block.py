@@ -1,6 +1,7 @@
-"""Is the random data random? What its checks say, for the terminal, the picture and the page; nothing where no check was made.
+"""Is the random data random? What its checks say, for terminal, picture and page; nothing where no check was made.
 
-A check that failed, or warns, is told before any number: what it found, what that means for the numbers, and what to do. Below stands a line per check.
+A check that failed, or warns, is told before any number: what it found, what that means for the numbers, what to do.
+Below stands a line per check.
 """
 
 from collections.abc import Iterator, Sequence

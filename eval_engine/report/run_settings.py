@@ -1,4 +1,4 @@
-"""What a reader must know of a run before its numbers: its name, its date, and the choices that the numbers follow from."""
+"""What a reader must know of a run before its numbers: its name, its date, and the choices that they follow from."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -37,7 +37,7 @@ def _ends(name: str, most: int) -> str:
 
 
 def _tries(group: list[str], most: int, taken: set[str]) -> Iterator[dict[str, str]]:
-    """Ways to label names that look alike when cut in the middle, the most telling first; the last one always tells them apart."""
+    """Ways to label names that look alike when cut in the middle, the most telling first; the last always works."""
     first_apart = (n for n, letters in enumerate(zip(*group, strict=False)) if len(set(letters)) > 1)
     differ = next(first_apart, min(map(len, group)))
     for head in ((most - 2) // 2, (most - 2) // 4, 1):

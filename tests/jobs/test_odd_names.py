@@ -1,4 +1,4 @@
-"""Names and ids that are markup, mathtext or control characters go through a whole run and are readable in all that it says."""
+"""Names and ids that are markup, mathtext or control characters go through a whole run, and are readable everywhere."""
 
 import io
 import re
@@ -82,6 +82,18 @@ def test_an_error_shows_the_id_and_no_control_character(
     assert last.startswith("DataError: exposures: ")
     assert f"user_id={USER_SHOWN}, item_id=i[/]" in last
     assert not CONTROL.search(last)
+
+
+def test_a_traceback_holds_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise RuntimeError(f"model {MODEL}")
+
+    with pytest.raises(SystemExit) as error:
+        told(fail)
+    said = capsys.readouterr().err
+    assert error.value.code == 4
+    assert said.endswith(f"RuntimeError: model {MODEL_SHOWN}\n")
+    assert not CONTROL.search(said)
 
 
 def test_a_title_of_progress_is_not_markup(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""A check that failed stands above every verdict, in the terminal, the picture and the page; and each metric has its own verdict."""
+"""A failed check stands above every verdict, in terminal, picture and page; each metric has its own verdict."""
 
 import io
 from html.parser import HTMLParser
