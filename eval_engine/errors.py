@@ -34,7 +34,45 @@ class LakeError(PlumblineError):
     """The lake cannot be read or written."""
 
 
-KINDS = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError)}
+class OutputError(PlumblineError):
+    """A folder for results or for copies cannot be written."""
+
+
+class ClusterError(PlumblineError):
+    """Spark or its Python workers cannot run the code, or ended while they did."""
+
+
+class DiskFullError(PlumblineError):
+    """A disk, or what this user may write to it, is full."""
+
+
+class Terminated(SystemExit):  # noqa: N818  not an error: clean-up runs, and the process ends
+    """SIGTERM: the process was told to end. No `except Exception` takes it; 143 is what a shell gives for it."""
+
+    def __init__(self) -> None:
+        super().__init__(143)
+
+    def __str__(self) -> str:
+        return "SIGTERM: the process was told to end"
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        PlumblineError,
+        ConfigError,
+        DataError,
+        JavaError,
+        LakeError,
+        OutputError,
+        ClusterError,
+        DiskFullError,
+    )
+}
+PYTHON_OF_WORKERS = (
+    "Set PYSPARK_PYTHON (or --conf spark.pyspark.python) to a Python that has the packages of this one, at a path "
+    "that every machine of the cluster has (docs/cluster.md)."
+)
 
 
 def known_error(error: BaseException) -> PlumblineError | None:
@@ -52,9 +90,40 @@ def known_error(error: BaseException) -> PlumblineError | None:
         return DataError(
             f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). Is it whole, and still there? Make the table again."
         )
+    if known := _environment_error(told):
+        return known
     if match := re.search(r"\[MALFORMED_RECORD_IN_PARSING[^]]*\] (.*?)\.\s", told):
         return DataError(f"A CSV input cannot be parsed: {match[1][:300]}. Fix the row.")
     return None
+
+
+def _environment_error(told: str) -> PlumblineError | None:
+    """What the machine, the disk or the cluster lacks, by the words of Spark, Python, Arrow and delta-rs."""
+    if match := re.search(r".*(?:No space left on device|Disk quota exceeded|File too large).*", told):
+        return DiskFullError(
+            f"A disk is full: {_cut(match[0])} It is the lake's, or that of Spark's temporary files (spark.local.dir, SPARK_LOCAL_DIRS). "
+            "Make room there, or name a larger disk; then run it again: nothing half-written is in the tables."
+        )
+    if "Python worker exited unexpectedly" in told or "Python worker process terminated" in told:
+        return ClusterError(
+            "A Python worker of Spark ended without a word, as it does when the kernel kills it for want of memory (`dmesg` tells). "
+            "Give it more (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: PLUMBLINE_MASTER=local[1], "
+            "on a cluster fewer spark.executor.cores."
+        )
+    if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", told, re.DOTALL):
+        return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
+    if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
+        return ClusterError(f"Spark's workers cannot start their Python: {_cut(match[0])}. {PYTHON_OF_WORKERS}")
+    if "PYTHON_EXCEPTION" in told or "org.apache.spark" in told:
+        if match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told):
+            return ClusterError(f"The Python of Spark's workers lacks a package: {match[1]}. {PYTHON_OF_WORKERS}")
+    return None
+
+
+def _cut(text: str) -> str:
+    """A line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else f"{line[:297]}..."
 
 
 @contextmanager
