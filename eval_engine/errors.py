@@ -78,6 +78,11 @@ PYTHON_OF_WORKERS = (
 def known_error(error: BaseException) -> PlumblineError | None:
     """What an operator can fix, taken from the long account that Spark gives of a failed job; None if it is something else."""
     told = str(error)
+    if isinstance(error, PermissionError):
+        return DataError(
+            f"{error.filename or told} cannot be opened: permission denied. Give the user that runs this the right to read it, "
+            "or name another path in the config."
+        )
     # raised by our own code in a Python worker: Spark wraps the traceback
     found = re.findall(r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", told, re.DOTALL)
     for name, text in found:

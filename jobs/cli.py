@@ -208,9 +208,8 @@ def told(work: Callable[[], object]) -> NoReturn:
             sys.exit(Terminated().code)
         known = error if isinstance(error, PlumblineError) else _known_cause(error)
         _print_error(known or error)
-        if known is None or (known.exit_code != ConfigError.exit_code and (known is not error or error.__context__)):
-            if (log := _keep_trace(error)) is not None:
-                Console(stderr=True, soft_wrap=True).print(f"The trace is in {log}", highlight=False, markup=False)
+        if _has_more_to_tell(error, known) and (log := _keep_trace(error)) is not None:
+            Console(stderr=True, soft_wrap=True).print(f"The trace is in {log}", highlight=False, markup=False)
         sys.exit(known.exit_code if known else PlumblineError.exit_code)
     sys.exit(0)
 
@@ -233,6 +232,13 @@ def _known_cause(error: BaseException) -> PlumblineError | None:
             return known
         found = found.__context__
     return None
+
+
+def _has_more_to_tell(error: BaseException, known: PlumblineError | None) -> bool:
+    """Whether a trace helps: of an unknown error, and of one that Spark has told at length; not of a config or a folder."""
+    if known is not error:
+        return True
+    return known.exit_code != ConfigError.exit_code and not isinstance(error.__context__, OSError | None)
 
 
 def _print_error(error: BaseException) -> None:
