@@ -76,10 +76,9 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if given is None and log:
         _start_java(settings, log)
-    elif given is not None and not _log_is_configured(given):
+    quiet = given is not None and not _log_is_configured(given)
+    if quiet:
         settings["spark.log.level"] = "ERROR"
-        if log and given.get("spark.submit.deployMode", "client") == "client":  # else the cluster collects stderr
-            _log_to(log)
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         if given is None or not given.contains(key):
@@ -87,6 +86,8 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
         elif key == "spark.sql.extensions" and value not in (given.get(key) or ""):
             builder = builder.config(key, f"{given.get(key)},{value}")
     session = builder.getOrCreate()
+    if quiet and log and given and given.get("spark.submit.deployMode", "client") == "client":
+        _log_to(log)  # a context that starts sets up its log anew; in cluster mode the cluster collects stderr
     try:
         session.sql("SELECT 1").schema  # noqa: B018  analysis loads the catalog class, without a job
     except Exception as error:

@@ -167,14 +167,17 @@ def show(
 
 @app.command()
 def setup() -> None:
-    """Look for a Java and fetch the Delta jars, once per environment."""
+    """Look for a Java, fetch the Delta jars and make spark-submit and spark-sql of this environment ready, once per environment."""
     from eval_engine.delta_jars import fetch_delta
     from eval_engine.java import java_home
+    from eval_engine.spark_environment import write_spark_environment
 
     console = Console()
     console.print(f"Java: {java_home()}")
     fetch_delta()
     console.print("Delta: ready")
+    for path in write_spark_environment():
+        console.print(f"Written: {path}", soft_wrap=True, highlight=False)
 
 
 def _session() -> SparkSession:
