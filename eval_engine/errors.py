@@ -43,12 +43,56 @@ class StageError(PlumblineError):
     """A stage that this one rests on is not done, or was done again since."""
 
 
-KINDS = {kind.__name__: kind for kind in (PlumblineError, ConfigError, DataError, JavaError, LakeError, StageError)}
+class OutputError(PlumblineError):
+    """A folder for results or for copies cannot be written."""
+
+
+class ClusterError(PlumblineError):
+    """Spark or its Python workers cannot run the code, or ended while they did."""
+
+
+class DiskFullError(PlumblineError):
+    """A disk, or what this user may write to it, is full."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM: the process was told to end. No `except Exception` takes it; 143 is what a shell gives for it."""
+
+    def __init__(self) -> None:
+        super().__init__(143)
+
+    def __str__(self) -> str:
+        return "SIGTERM: the process was told to end"
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        PlumblineError,
+        ConfigError,
+        DataError,
+        JavaError,
+        LakeError,
+        StageError,
+        OutputError,
+        ClusterError,
+        DiskFullError,
+    )
+}
+PYTHON_OF_WORKERS = (
+    "Set PYSPARK_PYTHON (or --conf spark.pyspark.python) to a Python that has the packages of this one, at a path "
+    "that every machine of the cluster has (docs/cluster.md)."
+)
 
 
 def known_error(error: BaseException) -> PlumblineError | None:
     """What an operator can fix, taken from the long account that Spark gives of a failed job; None if it is something else."""
     told = str(error)
+    if isinstance(error, PermissionError):
+        return DataError(
+            f"{error.filename or told} cannot be opened: permission denied. Give the user that runs this the right to read it, "
+            "or name another path in the config."
+        )
     # raised by our own code in a Python worker: Spark wraps the traceback
     found = re.findall(r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", told, re.DOTALL)
     for name, text in found:
@@ -59,7 +103,38 @@ def known_error(error: BaseException) -> PlumblineError | None:
         return DataError(
             f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). Is it whole, and still there? Make the table again."
         )
+    if known := _environment_error(told):
+        return known
     return None
+
+
+def _environment_error(told: str) -> PlumblineError | None:
+    """What the machine, the disk or the cluster lacks, by the words of Spark, Python, Arrow and delta-rs."""
+    if match := re.search(r".*(?:No space left on device|Disk quota exceeded|File too large).*", told):
+        return DiskFullError(
+            f"A disk is full: {_cut(match[0])} It is the lake's, or that of Spark's temporary files (spark.local.dir, SPARK_LOCAL_DIRS). "
+            "Make room there, or name a larger disk; then run it again: nothing half-written is in the tables."
+        )
+    if "Python worker exited unexpectedly" in told or "Python worker process terminated" in told:
+        return ClusterError(
+            "A Python worker of Spark ended without a word, as it does when the kernel kills it for want of memory (`dmesg` tells). "
+            "Give it more (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: PLUMBLINE_MASTER=local[1], "
+            "on a cluster fewer spark.executor.cores."
+        )
+    if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", told, re.DOTALL):
+        return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
+    if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
+        return ClusterError(f"Spark's workers cannot start their Python: {_cut(match[0])}. {PYTHON_OF_WORKERS}")
+    lacking = re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told)
+    if lacking and ("PYTHON_EXCEPTION" in told or "org.apache.spark" in told):
+        return ClusterError(f"The Python of Spark's workers lacks a package: {lacking[1]}. {PYTHON_OF_WORKERS}")
+    return None
+
+
+def _cut(text: str) -> str:
+    """A line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else f"{line[:297]}..."
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.question import Question
 from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.planned import Plan
-from eval_engine.ranking.splits import dealt
+from eval_engine.ranking.splits import FEW_PARTITIONS, dealt
 from eval_engine.stored_file import open_file
 from eval_engine.tables import STATISTICS, split
 from eval_engine.user_sums import PACKED, UserSums
@@ -73,7 +73,7 @@ def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int
         return _summed(question)(rows for path, model, _ in chosen for rows in _read(path, model, question.sources))
 
     n_tasks = max(tasks) + 1
-    return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), question)
+    return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), question, sum(sizes))
 
 
 def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -174,8 +174,8 @@ def _labelled(rows: pa.RecordBatch, question: Question) -> dict[str, Labelled]:
     return found
 
 
-def _added(packed: DataFrame, question: Question) -> Plan:
-    """Makes the statistics of each bucket from what tasks found of it."""
+def _added(packed: DataFrame, question: Question, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:
+    """Makes the statistics of each bucket from what tasks found of it; n_bytes: of the ranks, if they are known. Each partition becomes a file of statistics."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[tuple[Any, ...]] = []
@@ -190,7 +190,9 @@ def _added(packed: DataFrame, question: Question) -> Plan:
         if waiting:
             yield statistics_rows(waiting, question)
 
-    return Plan(packed.repartition("bucket").sortWithinPartitions("bucket"), run)
+    at_most = int(packed.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    n_partitions = min(at_most, max(FEW_PARTITIONS, -(-n_bytes // TASK_BYTES)))
+    return Plan(packed.repartition(n_partitions, "bucket").sortWithinPartitions("bucket"), run)
 
 
 def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: pa.Array) -> RankFacts:

@@ -28,6 +28,7 @@ from eval_engine.tables import COMPARISONS, ESTIMATES, split
 
 Doubles = npt.NDArray[np.floating[Any]]
 UNITS = 32  # groups of buckets that the jackknife leaves out
+MOST_PARTITIONS = 16  # of some dozens of groups
 BALANCED = "The mean recall over all candidates of the users who have a positive among them, whether the random exposures show one or not."
 
 
@@ -67,8 +68,12 @@ def estimates_and_comparisons(
         estimates, comparisons = of_group(table, asking, estimators)
         return _nested(estimates, comparisons)
 
-    grouped = statistics.groupBy("estimator", "metric", "k").applyInArrow(
-        run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}"
+    n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    keys = ("estimator", "metric", "k")
+    grouped = (
+        statistics.repartition(n_partitions, *keys)
+        .groupBy(*keys)
+        .applyInArrow(run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}")
     )
     found = grouped.collect()
     estimates = sorted(tuple(row) for group in found for row in group["estimates"])

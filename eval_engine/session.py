@@ -1,16 +1,20 @@
 """The one place that makes a SparkSession: embedded by default, the cluster's under spark-submit or Spark Connect.
 
 Embedded (python, the command line, tests): local[*] with every setting below. Under spark-submit the cluster's own settings win;
-only what is not set there is filled in. Under Spark Connect (SPARK_REMOTE) the server is as it is.
+only what is not set there is filled in. Under Spark Connect (SPARK_REMOTE) the server is as it is. With a log file, what Java and the
+workers would write to the terminal goes there; under spark-submit only if nobody has configured Spark's log.
 """
 
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
-from pyspark import SparkConf
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eval_engine.delta_jars import PACKAGE, fetch_delta
@@ -37,17 +41,17 @@ EMBEDDED = {
     "spark.driver.host": "127.0.0.1",  # a laptop's host name may not resolve
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
+    "spark.executorEnv.PLUMBLINE_EMBEDDED": "1",  # worker_process.py
 }
 
 
-JAVA_OPTIONS = (
-    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"  # quiet from the first line
-)
+QUIET = Path(__file__).with_name("log4j2.properties")  # from the first line
+TO_FILE = Path(__file__).with_name("log4j2_file.properties")  # of a Java that runs already
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java plans and moves parcels, and is done before its best compiler would be; workers need the cores
 
 
-def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
-    """The running session if there is one, else a new one; java_options are for an embedded one."""
+def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = None) -> SparkSession:
+    """The running session if there is one, else a new one; java_options are for an embedded one. log: see above."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -64,13 +68,18 @@ def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
         settings |= EMBEDDED | {
             "spark.master": os.environ.get("PLUMBLINE_MASTER", "local[*]"),
             "spark.sql.shuffle.partitions": str(max(2, cores)),  # the default 200 is for clusters
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()} {java_options}",
             "spark.driver.memory": f"{_quarter_of_memory_gb()}g",
         }
     master = given.get("spark.master", "") if given else settings["spark.master"]
     if master is not None and master.startswith("local"):
         # Workers of this machine must be this interpreter, or they import from another one. A cluster knows its own.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if given is None and log:
+        _start_java(settings, log)
+    quiet = given is not None and not _log_is_configured(given)
+    if quiet:
+        settings["spark.log.level"] = "ERROR"
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         if given is None or not given.contains(key):
@@ -78,6 +87,8 @@ def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
         elif key == "spark.sql.extensions" and value not in (given.get(key) or ""):
             builder = builder.config(key, f"{given.get(key)},{value}")
     session = builder.getOrCreate()
+    if quiet and log and given and given.get("spark.submit.deployMode", "client") == "client":
+        _log_to(log)  # a context that starts sets up its log anew; in cluster mode the cluster collects stderr
     try:
         session.sql("SELECT 1").schema  # noqa: B018  analysis loads the catalog class, without a job
     except Exception as error:
@@ -87,6 +98,54 @@ def spark_session(app: str, java_options: str = QUICK_START) -> SparkSession:
             ) from None
         raise
     return session
+
+
+def _start_java(settings: dict[str, str], log: Path) -> None:
+    """Start the Java of an embedded session, if there is none, with a log file as its terminal; its Python workers write where it does."""
+    with log.open("a") as file:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        if not SparkContext._gateway:
+            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+            SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _log_is_configured(given: SparkConf) -> bool:
+    """Whether whoever runs spark-submit has said what Spark shall log."""
+    options = " ".join(os.environ.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"))
+    options += given.get("spark.driver.extraJavaOptions", "") or ""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    return (
+        given.contains("spark.log.level")
+        or "log4j" in options
+        or bool(os.environ.get("LOG4J_CONFIGURATION_FILE"))
+        or bool(folder and list(Path(folder).glob("log4j2*.*")))
+    )
+
+
+def _log_to(log: Path) -> None:
+    """Sends the log of a Java that runs already to a file."""
+    SparkContext.setSystemProperty("plumbline.log", str(log))
+    assert SparkContext._jvm is not None
+    java = SparkContext._jvm
+    java.org.apache.logging.log4j.core.config.Configurator.reconfigure(java.java.net.URI(TO_FILE.as_uri()))
+
+
+def cancel_work(within_seconds: float = 5.0) -> None:
+    """Ends what Spark does for this process, from a signal's handler. The thread's connection to Java may wait for an answer, which nobody will read: it is closed."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    if context is None or gateway is None:  # none yet, or Spark Connect, whose server ends what a client leaves
+        return
+    connection = gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        connection.close()
+    thread = Thread(target=_cancel_jobs, args=(context,), daemon=True)  # with a connection of its own
+    thread.start()
+    thread.join(within_seconds)  # a Java that is stuck must not hold up the clean-up
+
+
+def _cancel_jobs(context: SparkContext) -> None:
+    with suppress(Py4JError, OSError):  # Java is gone, and its jobs with it
+        context.cancelAllJobs()
 
 
 @contextmanager

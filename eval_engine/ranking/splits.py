@@ -23,6 +23,8 @@ READ_BYTES = (
 )  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
 ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
 STORED_ROW_BYTES = 8
+FEW_PARTITIONS = 4  # a Python worker that starts, and its imports, cost more than what these are given at least
+PARTITION_BYTES = 16 * 2**20
 
 
 class Split(NamedTuple):
@@ -52,7 +54,7 @@ def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int,
 
 
 def plan_splits(files: Files, at_least: int) -> list[Split]:
-    """Splits of the files, in order, each with its task; at_least tasks if there are row groups enough. Dense scores weigh what they take in the file, rows of long ones
+    """Splits of the files, in order, each with its task; at_least tasks if there are row groups and bytes enough. Dense scores weigh what they take in the file, rows of long ones
     what they take in memory."""
     with ThreadPoolExecutor(16) as pool:
         groups = list(pool.map(lambda file: row_groups(file.path, file.source.score), files))
@@ -61,9 +63,9 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
         for number, ((_, source, _), found) in enumerate(zip(files, groups, strict=True))
         for n_rows, n_bytes in found or [(0, 0)]
     ]
+    total = sum(n_bytes for _, _, n_bytes in sizes)
     tasks = dealt(
-        [n_bytes for _, _, n_bytes in sizes],
-        wanted_tasks(sum(n_bytes for _, _, n_bytes in sizes), at_least, TASK_BYTES),
+        [n_bytes for _, _, n_bytes in sizes], wanted_tasks(total, partitions_for(total, at_least), TASK_BYTES)
     )
     splits: list[Split] = []
     for (file, n_rows, n_bytes), task in zip(sizes, tasks, strict=True):
@@ -74,6 +76,15 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
             first = splits[-1].end_row if splits and splits[-1].file == file else 0
             splits.append(Split(file, first, first + n_rows, n_bytes, task))
     return splits
+
+
+def partitions_for(n_bytes: int, at_most: int) -> int:
+    """How many partitions are worth their cost; at_most: spark.sql.shuffle.partitions, which is 200 on a cluster where nobody has set it.
+
+    >>> partitions_for(1000, 2), partitions_for(1000, 200), partitions_for(10**9, 200), partitions_for(10**12, 200)
+    (2, 4, 60, 200)
+    """
+    return max(1, min(at_most, max(FEW_PARTITIONS, -(-n_bytes // PARTITION_BYTES))))
 
 
 def wanted_tasks(n_bytes: int, at_least: int, task_bytes: int) -> int:
