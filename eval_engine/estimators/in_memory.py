@@ -10,8 +10,8 @@
     >>> ure_recall(facts, k=2).value, ure_auc(facts).value
     (0.5, 0.5)
 
-Each says in its docstring what it is an estimate of. positive says which pairs are positives, as positive=facts.value >= 4
-does; it may be left out if values are 0 and 1, or False and True.
+Each says in its docstring what it is an estimate of. positive says which pairs are positives, such as
+positive=facts.value >= 4; it may be left out if values are 0 and 1, or False and True.
 """
 
 from typing import Protocol

@@ -28,8 +28,8 @@ class Labelled:
         self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()
     ) -> None:
         """positive says which pairs are positives; left out, those with value 1, and other values than 0 and 1 are an
-        error. all_labelled: what is not labelled is no positive, and w_i = 1. cutoffs: those that will be asked for, to be
-        worked out together."""
+        error. all_labelled: what is not labelled is no positive, and w_i = 1. cutoffs: those that will be asked for,
+        to be worked out together."""
         positive = _ones(facts) if positive is None else np.asarray(positive)
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
             raise ValueError(

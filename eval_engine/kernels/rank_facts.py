@@ -112,7 +112,7 @@ def _values(values: Lists, offsets: Ints) -> npt.NDArray[np.float64]:
     value = flat.astype(np.float64)
     for pair in np.flatnonzero(np.isnan(value))[:1]:
         raise DataError(
-            f"values: user {users_of(offsets)[pair]} has a value that is NaN, which is no label. Take the pair out of items "
-            "and values."
+            f"values: user {users_of(offsets)[pair]} has a value that is NaN, which is no label. Take the pair out of "
+            "items and values."
         )
     return value

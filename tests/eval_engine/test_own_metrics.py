@@ -1,4 +1,4 @@
-"""A metric of one estimator only, made outside the package, goes through every step: other estimators need not have it."""
+"""A metric of one estimator only, made outside the package, goes through every step from ranks to comparisons."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def own(name: str) -> Estimator:
     def terms(labelled: Any, k: int, ties: str, *more: Any) -> Terms:
         return mean_over(labelled.n_labelled > 0, labelled.gained("hits", k, ties))
 
-    return Estimator(name, f"{name}_hits", SOURCE[name], terms, "The mean number of hits.", "nobody")  # type: ignore[arg-type]
+    return Estimator(name, f"{name}_hits", SOURCE[name], terms, "Mean hits.", "nobody")  # type: ignore[arg-type]
 
 
 def test_a_metric_of_one_estimator_alone(finished_run: Any, spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Files of ranks: row groups of bounded bytes, whatever the sizes of the batches, and Delta's statistics of each file."""
+"""Files of ranks: row groups of bounded bytes whatever the sizes of the batches, and Delta's statistics of each."""
 
 import json
 from pathlib import Path
