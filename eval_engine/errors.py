@@ -46,7 +46,7 @@ class DiskFullError(PlumblineError):
     """A disk, or what this user may write to it, is full."""
 
 
-class Terminated(SystemExit):  # noqa: N818  not an error: clean-up runs, and the process ends
+class Terminated(SystemExit):
     """SIGTERM: the process was told to end. No `except Exception` takes it; 143 is what a shell gives for it."""
 
     def __init__(self) -> None:
@@ -119,9 +119,9 @@ def _environment_error(told: str) -> PlumblineError | None:
         return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
     if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
         return ClusterError(f"Spark's workers cannot start their Python: {_cut(match[0])}. {PYTHON_OF_WORKERS}")
-    if "PYTHON_EXCEPTION" in told or "org.apache.spark" in told:
-        if match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told):
-            return ClusterError(f"The Python of Spark's workers lacks a package: {match[1]}. {PYTHON_OF_WORKERS}")
+    by_worker = "PYTHON_EXCEPTION" in told or "org.apache.spark" in told
+    if by_worker and (match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told)):
+        return ClusterError(f"The Python of Spark's workers lacks a package: {match[1]}. {PYTHON_OF_WORKERS}")
     return None
 
 

@@ -8,11 +8,11 @@ workers would write to the terminal goes there; under spark-submit only if nobod
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -143,10 +143,8 @@ def cancel_work(within_seconds: float = 5.0) -> None:
 
 
 def _cancel_jobs(context: SparkContext) -> None:
-    try:
+    with suppress(Py4JError, OSError):  # Java is gone, and its jobs with it
         context.cancelAllJobs()
-    except (Py4JError, OSError):  # Java is gone, and its jobs with it
-        pass
 
 
 @contextmanager
