@@ -115,6 +115,11 @@ def _environment_error(told: str) -> PlumblineError | None:
             "Give it more (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: PLUMBLINE_MASTER=local[1], "
             "on a cluster fewer spark.executor.cores."
         )
+    if re.search(r"stopped SparkContext|SparkContext was shut ?down|Answer from Java side is empty", told):
+        return ClusterError(
+            "Spark was stopped while it worked for this run: its Java got a signal, or ran out of memory (spark.driver.memory). "
+            "The cluster's or the scheduler's log tells who ended it. Run it again."
+        )
     if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", told, re.DOTALL):
         return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
     if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
