@@ -121,13 +121,18 @@ def _environment_error(told: str) -> PlumblineError | None:
             "Give it more (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: PLUMBLINE_MASTER=local[1], "
             "on a cluster fewer spark.executor.cores."
         )
+    if re.search(r"stopped SparkContext|SparkContext was shut ?down|Answer from Java side is empty", told):
+        return ClusterError(
+            "Spark was stopped while it worked for this run: its Java got a signal, or ran out of memory (spark.driver.memory). "
+            "The cluster's or the scheduler's log tells who ended it. Run it again."
+        )
     if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", told, re.DOTALL):
         return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
     if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
         return ClusterError(f"Spark's workers cannot start their Python: {_cut(match[0])}. {PYTHON_OF_WORKERS}")
-    lacking = re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told)
-    if lacking and ("PYTHON_EXCEPTION" in told or "org.apache.spark" in told):
-        return ClusterError(f"The Python of Spark's workers lacks a package: {lacking[1]}. {PYTHON_OF_WORKERS}")
+    by_worker = "PYTHON_EXCEPTION" in told or "org.apache.spark" in told
+    if by_worker and (match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told)):
+        return ClusterError(f"The Python of Spark's workers lacks a package: {match[1]}. {PYTHON_OF_WORKERS}")
     return None
 
 

@@ -35,3 +35,17 @@ assert len(freed) == 3, "garbage was frozen and never freed"
 
 def test_libraries_are_frozen_and_garbage_is_not() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+
+
+def test_only_workers_of_an_embedded_spark_print_other_traces() -> None:
+    script = """
+import os, traceback
+from eval_engine.worker_process import settle
+before = traceback.print_exc
+settle()
+assert traceback.print_exc is before, "a worker of a cluster was changed"
+os.environ["PLUMBLINE_EMBEDDED"] = "1"
+settle()
+assert traceback.print_exc is not before
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

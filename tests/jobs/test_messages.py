@@ -140,6 +140,11 @@ def processes_of(folder: Path) -> list[str]:
             "different version: 3.10 than that in driver: 3.11.*Set PYSPARK_PYTHON",
         ),
         (
+            "Py4JJavaError: java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+            ClusterError,
+            "Spark was stopped while it worked.*Run it again",
+        ),
+        (
             'java.io.IOException: Cannot run program "/opt/py": error=2, No such file or directory',
             ClusterError,
             "cannot start their Python: .*/opt/py.*Set PYSPARK_PYTHON",
