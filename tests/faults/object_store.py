@@ -268,7 +268,7 @@ def different(local: Mapping[str, object], remote: Mapping[str, object]) -> list
 
 
 def doubled() -> list[str]:
-    """Two commits of one version: the second must be refused, which needs a store with conditional puts."""
+    """Two commits of one version, one after the other: the second must be refused. No race: delta-rs sees the first."""
     place = delta_uri(f"s3://{BUCKET}/two")
     write_deltalake(place, pa.table({"n": [0]}))
     first, second = DeltaTable(place), DeltaTable(place)
