@@ -112,7 +112,7 @@ def _environment_error(told: str) -> PlumblineError | None:
     """What the machine, the disk or the cluster lacks, by the words of Spark, Python, Arrow and delta-rs."""
     if match := re.search(r".*(?:No space left on device|Disk quota exceeded|File too large).*", told):
         return DiskFullError(
-            f"A disk is full: {_cut(match[0])} It is the lake's, or that of Spark's temporary files (spark.local.dir, SPARK_LOCAL_DIRS). "
+            f"A disk is full: {_cut(match[0])}. It is the lake's, or that of Spark's temporary files (spark.local.dir, SPARK_LOCAL_DIRS). "
             "Make room there, or name a larger disk; then run it again: nothing half-written is in the tables."
         )
     if "Python worker exited unexpectedly" in told or "Python worker process terminated" in told:
