@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration faults-s3 clean
+	bench-evaluate bench-calibration faults faults-s3 clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -71,6 +71,11 @@ bench-calibration: $(READY)  ## are the estimates right and their intervals hone
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3
+
+faults: $(S3)  ## races of jobs, kills at random moments, a run on an S3 server (25 minutes)
+	@$(BIN)/python -m tests.faults.races
+	@$(BIN)/python -m tests.faults.kills
+	@$(BIN)/python -m tests.faults.object_store
 
 faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missing (6 minutes, 1.4 GB of disk)
 	@$(BIN)/python -m tests.faults.object_store
