@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from eval_engine.config import Input
-from eval_engine.errors import ConfigError
+from eval_engine.errors import ConfigError, DataError
 from eval_engine.stored_file import full_path, located
 
 Format = Literal["parquet", "delta", "csv", "table"]
@@ -34,6 +34,11 @@ def input_format(where: Input) -> Format:
         return "table"
     try:
         return _stored_format(where.path, *located(full_path(where.path)))
+    except PermissionError:
+        raise DataError(
+            f"{where.path} cannot be opened: permission denied. Give the user that runs this the right to read it, "
+            "or name another path in the config."
+        ) from None
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise ConfigError(

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from eval_engine.config import Input
 from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import ConfigError, PlumblineError
-from eval_engine.inputs import input_format
+from eval_engine.input_format import input_format
 from eval_engine.lake import Lake
 from eval_engine.object_store import check_store, hadoop_version, s3_settings
 from eval_engine.stored_file import full_path, located, spelled
@@ -79,7 +80,7 @@ def test_credentials_in_a_path_are_refused_and_not_shown(spark: SparkSession) ->
 
 def test_a_format_that_cannot_be_guessed_is_asked_for() -> None:
     with pytest.raises(ConfigError, match=r"zzz://b/x: its format cannot be guessed.*Give `format`"):
-        input_format("zzz://b/x")
+        input_format(Input(path="zzz://b/x"))
 
 
 def test_spark_is_told_of_s3_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,7 +320,9 @@ def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSe
         try:
             job.write_ranks(lake, "small", inputs.found.id_type, made, {"a": "x", "b": "y"}, ())
         finally:
-            assert not list(Path(config.lake).glob("ranks/run_id=small/*"))  # what other tasks had written is gone
+            assert not list(
+                Path(config.lake).glob("ranks/run_id=small/**/*.parquet")
+            )  # what other tasks had written is gone
             assert lake.read(RANKS, "small").isEmpty()
 
 

@@ -67,7 +67,7 @@ def test_a_failed_run_prints_its_message_and_the_trace_is_in_the_log(
     assert len(done.stderr.splitlines()) <= 4 * 4, done.stderr
     assert "user_id=104 cannot be ranked: its score of item_id=1009 is NaN. Score it again" in lines[0][-2]
     assert "user_id=104 cannot be ranked: its score vector has 29 scores" in lines[1][-2]
-    assert f"{closed}/_delta_log cannot be opened: permission denied" in told[2]
+    assert f"{closed} cannot be opened: permission denied" in told[2]
     assert f"{unwritable.folder}/report cannot be written: Permission denied. Give a writable `report`" in told[3]
     assert not (unwritable.folder / "lake" / "ranks").exists()  # before any work
     (log,) = (tmp_path / "log").glob("*.log")

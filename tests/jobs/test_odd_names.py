@@ -84,16 +84,22 @@ def test_an_error_shows_the_id_and_no_control_character(
     assert not CONTROL.search(last)
 
 
-def test_a_traceback_holds_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_holds_no_control_character(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
         raise RuntimeError(f"model {MODEL}")
 
+    monkeypatch.setattr("jobs.cli.run_log", lambda: tmp_path / "log")
     with pytest.raises(SystemExit) as error:
         told(fail)
     said = capsys.readouterr().err
     assert error.value.code == 4
-    assert said.endswith(f"RuntimeError: model {MODEL_SHOWN}\n")
+    assert said.startswith(f"RuntimeError: model {MODEL_SHOWN}\n")
+    kept = (tmp_path / "log").read_text()
+    assert kept.endswith(f"RuntimeError: model {MODEL_SHOWN}\n")
     assert not CONTROL.search(said)
+    assert not CONTROL.search(kept)
 
 
 def test_a_title_of_progress_is_not_markup(spark: SparkSession) -> None:

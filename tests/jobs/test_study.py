@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError, DataError, StageError
 from eval_engine.lake import Lake
 from eval_engine.positive import Positive
 from eval_engine.session import batches_by_bytes, planned_once
@@ -125,7 +125,7 @@ def test_a_study_needs_its_section_truth_and_ranks(small_run: Any, spark: SparkS
     with pytest.raises(ConfigError, match=r"no study section"):
         study.run(spark, load(small_run.write()), QUIET)
     with_study(small_run)
-    with pytest.raises(DataError, match=r"ranks holds no row of run_id=small\. Run jobs/rank\.py"):
+    with pytest.raises(StageError, match=r"run small: there is no rank stage in the lake .*Run jobs/rank\.py"):
         study.run(spark, load(small_run.write()), QUIET)
     del small_run.config["inputs"]["truth"]
     with pytest.raises(ConfigError, match=r"study holds schemes against the truth, so inputs\.truth is needed"):
