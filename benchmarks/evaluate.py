@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.measure import REPEATS, best, say
-from eval_engine.delta_commit import WrittenFile, write_file
+from eval_engine.delta_commit import WrittenFile, new_attempt, write_file
 from eval_engine.lake import Lake
 from eval_engine.session import spark_session
 from eval_engine.tables import RANKS
 from jobs import evaluate
 from jobs.run_config import RunConfig
+from jobs.stage import stage
 
 MODELS, LABELS, ITEMS, CUTOFFS = 5, 20, 10_000, (1, 2, 5, 10, 20, 30, 50, 100, 200, 500)
 USERS, SHARE_POSITIVE, AT_ONCE = 1_000_000, 0.15, 100_000
@@ -65,6 +66,7 @@ def write_ranks(lake: Lake, n_users: int) -> None:
     """The ranks table, as jobs/rank.py leaves it."""
     lake.create(RANKS, "BIGINT", RUN)
     files: list[WrittenFile] = []
+    attempt = new_attempt()  # of one job
     schema = pa.schema([("items", pa.list_(pa.int64())), ("scores", pa.list_(pa.float32()))])
     for model in range(MODELS):
         for first in range(0, n_users, AT_ONCE):
@@ -77,7 +79,10 @@ def write_ranks(lake: Lake, n_users: int) -> None:
             }
             files.append(
                 write_file(
-                    f"{lake.root}/{RANKS.name}", pa.table(columns), RUN | {"model": f"m{model}", "inputs": "bench"}
+                    f"{lake.root}/{RANKS.name}",
+                    pa.table(columns),
+                    RUN | {"model": f"m{model}", "inputs": "bench"},
+                    attempt,
                 )
             )
     lake.commit(RANKS, files, RUN)
@@ -137,9 +142,11 @@ def main(scale: float) -> None:
         folder = Path(name)
         (folder / "flat").mkdir()
         spark = spark_session("bench-evaluate", java_options="")  # Spark's own work decides: with its best compiler
-        write_ranks(Lake(spark, str(folder / "lake")), n_users)
-        write_flat(folder / "flat", n_users)
         asked, console = config(folder), Console(stderr=True)
+        lake = Lake(spark, asked.lake)
+        with stage(lake, asked, "rank", {}, (RANKS,)):
+            write_ranks(lake, n_users)
+        write_flat(folder / "flat", n_users)
         evaluate.run(spark, asked, console)  # workers start, Java compiles
         before = jobs_of(spark)
         seconds, n_jobs = [], 0
