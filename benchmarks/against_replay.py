@@ -22,16 +22,16 @@ from benchmarks.dense_files import label_positions
 from benchmarks.engine import LONG
 from benchmarks.long_files import item_ids, write_labels, write_sorted
 from benchmarks.measure import best, say
-from eval_engine.direct_files import stored_bytes
-from eval_engine.evaluation import STATISTICS_COLUMNS, statistics_of
-from eval_engine.inputs import flat_files
-from eval_engine.java import java_home
+from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics_of
+from eval_engine.inputs.direct_read import stored_bytes
+from eval_engine.inputs.read import flat_files
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
-from eval_engine.question import Question
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.settings import Ranking
-from eval_engine.session import batches_by_bytes, planned_once, spark_session
+from eval_engine.spark.java import java_home
+from eval_engine.spark.session import batches_by_bytes, planned_once, spark_session
 
 ITEMS, TOP = 1000, 10
 HERE = Path(__file__).parent
@@ -42,8 +42,8 @@ def recall_at_10(spark: SparkSession, folder: Path) -> float:
     catalogue, files = str(folder / "catalogue.parquet"), (str(folder / "truth.parquet"),)
     labels = ranking.Pairs(None, files, {name: name for name in ("user_id", "item_id", "value")}, stored_bytes(files))
     table = ranking.Table(LONG, flat_files(str(folder / "scores")) or ())
-    asked = ranking.Asked((table,), {"truth": labels}, ("m",), None, False, False, "BIGINT")
-    question = Question((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
+    asked = ranking.RankingRequest((table,), {"truth": labels}, ("m",), None, False, False, "BIGINT")
+    question = EvaluationSpec((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
     with planned_once(spark), batches_by_bytes(spark):
         found = ranking.assembled(spark, asked, Ranking(ITEMS, TOP + 1, (catalogue,), "error"))
         plan = statistics_of(ranking.plans(found), question)

@@ -116,7 +116,7 @@ def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> Labelled
 
 
 def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
-    """Sums by exposed positives, the users dealt out to units in turn."""
+    """Sums by exposed positives, the users assign_tasks out to units in turn."""
     kinds, which = np.unique(lump_of(n_positive), return_inverse=True)
     row = np.arange(recall.size) % UNITS * kinds.size + which
     seen = np.where(n_positive > 0, recall, 0.0)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eval_engine.inputs.dense_file import read_blocks
 from eval_engine.kernels.rank_rows import rank_rows
-from eval_engine.ranking.dense_file import read_blocks
 from models.score_table import binary_column
 
 ITEMS, LABELS, TOP = 10_000, 10, 100

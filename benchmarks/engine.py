@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from eval_engine.direct_files import stored_bytes
-from eval_engine.inputs import flat_files
-from eval_engine.lake import Lake
+from eval_engine.inputs.direct_read import stored_bytes
+from eval_engine.inputs.read import flat_files
+from eval_engine.inputs.score_files import Source
+from eval_engine.lake.lake import Lake
 from eval_engine.ranking import rank as ranking
-from eval_engine.ranking.settings import Ranking, Source
-from eval_engine.session import batches_by_bytes, planned_once
+from eval_engine.ranking.settings import Ranking
+from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.tables import RANKS
 from jobs.rank import write_ranks
 
@@ -54,7 +55,7 @@ class Engine:
             stored_bytes((self.exposures,)),
         )
         files = flat_files(self.scores) or ()
-        asked = ranking.Asked(
+        asked = ranking.RankingRequest(
             (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT"
         )
         with planned_once(self.spark), batches_by_bytes(self.spark):

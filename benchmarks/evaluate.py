@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.measure import REPEATS, best, say
-from eval_engine.delta_commit import WrittenFile, new_attempt, write_file
-from eval_engine.lake import Lake
-from eval_engine.session import spark_session
+from eval_engine.lake.commits import WrittenFile, new_attempt, write_file
+from eval_engine.lake.lake import Lake
+from eval_engine.spark.session import spark_session
 from eval_engine.tables import RANKS
 from jobs import evaluate
 from jobs.run_config import RunConfig

@@ -40,7 +40,7 @@ from benchmarks.long_files import item_ids, write_labels, write_sorted, write_sp
 from benchmarks.measure import best, best_of, say
 from benchmarks.peers import duckdb_top, lists_checksum, polars_top
 from benchmarks.window import timed_window
-from eval_engine.session import spark_session
+from eval_engine.spark.session import spark_session
 
 PROCESSES = 2
 HERE = Path(__file__).parent

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from benchmarks.measure import best
-from eval_engine.session import spark_session
+from eval_engine.spark.session import spark_session
 
 
 class Timed(NamedTuple):

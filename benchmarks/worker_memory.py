@@ -18,7 +18,7 @@ from benchmarks.dense_files import label_positions, write_vectors
 from benchmarks.engine import DENSE, LONG, Engine
 from benchmarks.long_files import item_ids, write_sorted, write_spread
 from benchmarks.measure import say
-from eval_engine.session import spark_session
+from eval_engine.spark.session import spark_session
 
 CLAIM_MB = 1024
 

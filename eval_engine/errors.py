@@ -143,7 +143,7 @@ def _cut(text: str) -> str:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def as_operator_error() -> Iterator[None]:
     """An error that an operator can fix is raised as such, not as Spark's account of it."""
     try:
         yield

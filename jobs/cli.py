@@ -30,7 +30,7 @@ from eval_engine.config import check_run_id, read_yaml
 from eval_engine.errors import ConfigError, DataError, PlumblineError, Terminated, known_error
 from eval_engine.masked import masked
 from eval_engine.plain_text import plain, plain_lines
-from eval_engine.run_log import run_log
+from eval_engine.spark.run_log import run_log
 from jobs.outputs import check_outputs
 from jobs.run_config import RunConfig
 
@@ -54,7 +54,7 @@ RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead o
 
 def main() -> None:
     """The `plumbline` command."""
-    told(app)
+    run_and_exit(app)
 
 
 def run_stage(name: str, stage: Stage) -> None:
@@ -73,7 +73,7 @@ def run_stage(name: str, stage: Stage) -> None:
         finally:
             spark.stop()  # lets go of the cluster's executors before the process ends
 
-    told(work)
+    run_and_exit(work)
 
 
 def load(path: str | Path, run_id: str | None = None) -> RunConfig:
@@ -176,8 +176,8 @@ def vacuum(
     ] = 168,
 ) -> None:
     """Remove files of a lake that no table names any more: left by killed jobs, or replaced by later ones."""
-    from eval_engine.lake import CATALOG_NAME
-    from eval_engine.vacuum import vacuum as remove_old_files
+    from eval_engine.lake.lake import CATALOG_NAME
+    from eval_engine.lake.vacuum import vacuum as remove_old_files
 
     if CATALOG_NAME.fullmatch(lake):
         raise ConfigError(
@@ -193,9 +193,9 @@ def vacuum(
 @app.command()
 def setup() -> None:
     """Look for a Java, fetch the Delta jars and make spark-submit and spark-sql of this environment ready, once per environment."""
-    from eval_engine.delta_jars import fetch_delta
-    from eval_engine.java import java_home
-    from eval_engine.spark_environment import write_spark_environment
+    from eval_engine.spark.delta_jars import fetch_delta
+    from eval_engine.spark.environment import write_spark_environment
+    from eval_engine.spark.java import java_home
 
     console = Console()
     console.print(Text(plain(f"Java: {java_home()}")))
@@ -206,7 +206,7 @@ def setup() -> None:
 
 
 def _session() -> SparkSession:
-    from eval_engine.session import spark_session
+    from eval_engine.spark.session import spark_session
 
     log = run_log()
     if log:
@@ -220,7 +220,7 @@ def _demo_config() -> Path:
     return next(path for path in (here.parent / "conf" / "demo.yaml", here / "demo.yaml") if path.exists())
 
 
-def told(work: Callable[[], object]) -> NoReturn:
+def run_and_exit(work: Callable[[], object]) -> NoReturn:
     """Runs it and exits: with a message and an exit code for what an operator can fix. Traces go to the log file that the message names."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -244,7 +244,7 @@ def told(work: Callable[[], object]) -> NoReturn:
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     """The handler of SIGTERM: ends Spark's work, and lets every `finally` and `except BaseException` clean up. A second signal does not disturb that."""
-    from eval_engine.session import cancel_work
+    from eval_engine.spark.session import cancel_work
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     cancel_work()
@@ -252,7 +252,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _known_cause(error: BaseException) -> PlumblineError | None:
-    """What an operator can fix, of the error or, if it came up while another one was dealt with, of that one."""
+    """What an operator can fix, of the error or, if it came up while another one was assign_tasks with, of that one."""
     found: BaseException | None = error
     while found is not None:
         known = found if isinstance(found, PlumblineError) else known_error(found)
@@ -284,7 +284,7 @@ def _keep_trace(error: BaseException) -> Path | None:
     while shown is not None:  # `from None` hides an error from Python's own account
         chain.append("".join(traceback.format_exception(shown, chain=False)))
         shown = shown.__cause__ or shown.__context__
-    text = plain_lines(masked("\nwhile this was dealt with:\n\n".join(chain)))
+    text = plain_lines(masked("\nwhile this was assign_tasks with:\n\n".join(chain)))
     try:
         if log := run_log():
             with log.open("a") as file:

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation import ranked_by_all, statistics, statistics_of_files, unequal_users
-from eval_engine.lake import Lake
-from eval_engine.question import Question
+from eval_engine.evaluation.results import InferenceSettings, estimates_and_comparisons
+from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.statistics_plan import ranked_by_all, statistics, statistics_of_files, unequal_users
+from eval_engine.lake.lake import Lake
 from eval_engine.ranking.ranks_files import unusable_ranks
-from eval_engine.results import Asking, estimates_and_comparisons
-from eval_engine.session import batches_by_bytes, planned_once
+from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.tables import COMPARISONS, ESTIMATES, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
@@ -29,7 +29,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Evaluate and write."""
     lake = Lake(spark, config.lake)
     asked = config.evaluate
-    question = Question(
+    question = EvaluationSpec(
         asked.metrics,
         asked.traditional,
         config.positive,
@@ -61,7 +61,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         else:
             plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question)
         written = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
-        asking = Asking(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
+        asking = InferenceSettings(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
         estimates, comparisons = estimates_and_comparisons(written, asking)
         lake.put(ESTIMATES, estimates, run_id)
         lake.put(COMPARISONS, comparisons, run_id)

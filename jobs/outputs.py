@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from eval_engine.errors import LakeError, OutputError, PlumblineError
-from eval_engine.lake import CATALOG_NAME
+from eval_engine.lake.lake import CATALOG_NAME
 from jobs.run_config import RunConfig
 
 

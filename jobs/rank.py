@@ -16,36 +16,35 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.text import Text
 
-from eval_engine import exposure_checks
-from eval_engine.catalogue import check_catalogue
 from eval_engine.config import Input, Scores
-from eval_engine.delta_commit import WrittenFile, new_attempt
-from eval_engine.direct_files import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.errors import DataError
-from eval_engine.input_format import input_format
-from eval_engine.inputs import empty, read_input, same_id_types, table_files
-from eval_engine.judged_labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
-from eval_engine.lake import Lake
+from eval_engine.inputs.catalogue import check_catalogue
+from eval_engine.inputs.direct_read import deleted_rows, mapped_columns, not_direct, stored_bytes
+from eval_engine.inputs.fingerprints import digest, ranked_from
+from eval_engine.inputs.input_format import input_format
+from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
+from eval_engine.inputs.read import empty, plain_id, read_input, same_id_types, table_files
+from eval_engine.inputs.score_tables import ScoreTable, forget_copy, score_table
+from eval_engine.lake.commits import WrittenFile, new_attempt
+from eval_engine.lake.lake import Lake
+from eval_engine.lake.part_files import Part, Target, delete_uncommitted
 from eval_engine.masked import masked
-from eval_engine.object_store import check_store
 from eval_engine.plain_text import plain
-from eval_engine.quality_row import QualityRow
+from eval_engine.quality import exposure_checks
+from eval_engine.quality.quality_row import QualityRow
 from eval_engine.ranking import coverage
 from eval_engine.ranking import rank as ranking
 from eval_engine.ranking.facts import Facts
-from eval_engine.ranking.part_files import Part, Target, sweep
-from eval_engine.ranking.planned import Plan
-from eval_engine.ranking.rank import plain_id
 from eval_engine.ranking.ranks_files import unusable_ranks
+from eval_engine.ranking.scattered import labels_schema, rows_of_blobs
 from eval_engine.ranking.settings import Ranking
-from eval_engine.ranking.spread import labels_schema, rows_of_parcels
 from eval_engine.ranking.thresholds import thresholds_sql
-from eval_engine.session import batches_by_bytes, few_scan_tasks, planned_once
+from eval_engine.spark.object_store import check_store
+from eval_engine.spark.session import batches_by_bytes, few_scan_tasks, planned_once
+from eval_engine.spark.worker_types import Plan
 from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS, TRIALS
-from jobs.fingerprint import digest, ranked_from
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.score_tables import ScoreTable, forget_copy, score_table
 from jobs.stage import done_with, ranks_token, stage
 
 PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
@@ -103,8 +102,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
             console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
-        if lake.not_for_workers:
-            console.print(Text(plain(masked(f"ranks: written by Spark, since {lake.not_for_workers}")), style="dim"))
+        if lake.spark_only_reason:
+            console.print(Text(plain(masked(f"ranks: written by Spark, since {lake.spark_only_reason}")), style="dim"))
         id_type = inputs.found.id_type
         if inputs.models:
             with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):
@@ -200,7 +199,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
         models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
-        asked = ranking.Asked(
+        asked = ranking.RankingRequest(
             [ranking.Table(table.source, table.files, table.df if table.scanned else None) for table in tables],
             labels,
             tuple(sorted({*models, *ranked.models})),
@@ -220,7 +219,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         quality += exposure_checks.stopping(told, config.checks.stop_on)
         if kept is not None and config.fused_models():
             lake.create(RANKS, id_type, {"run_id": config.run_id})  # it is there: an error if another version made it
-            rows = rows_of_parcels(found.rows, "labels", labels_schema(id_type, found.ranking))
+            rows = rows_of_blobs(found.rows, "labels", labels_schema(id_type, found.ranking))
             coverage.refuse_stale(kept.where(F.col("model").isin(*config.fused_models())), rows, found.ranking)
         yield Checked(written, found, tables, models, quality)
 
@@ -242,7 +241,7 @@ def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
 
 def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int, tuple[str, ...], WrittenFile | None]:
     """Number of items, files that workers read them from, and the file that is not committed yet."""
-    folder = None if lake.not_for_workers else f"{lake.root}/{CATALOGUE.name}"
+    folder = None if lake.spark_only_reason else f"{lake.root}/{CATALOGUE.name}"
     n_items, written = check_catalogue(catalogue, folder, config.run_id)
     if not n_items:
         raise empty("catalogue", config.inputs.catalogue.path)
@@ -293,7 +292,7 @@ def write_ranks(
 ) -> None:
     """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model is ranked from."""
     where = {"run_id": run_id}
-    if lake.not_for_workers:
+    if lake.spark_only_reason:
         told = F.create_map(*[F.lit(x) for entry in inputs.items() for x in entry])[F.col("model")]
         lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
@@ -306,7 +305,7 @@ def write_ranks(
         lake.commit(RANKS, files, where, kept)
         committed = parts
     finally:
-        sweep(target, committed)
+        delete_uncommitted(target, committed)
 
 
 def _staging(config: RunConfig) -> str | None:
@@ -383,7 +382,7 @@ def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
     columns = f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE"
-    rows = rows_of_parcels(
+    rows = rows_of_blobs(
         found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns
     )
     row = F.to_json(F.struct(*PAIR), {"ignoreNullFields": "false"})

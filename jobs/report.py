@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eval_engine.errors import DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.masked import masked
 from eval_engine.metric import Metric
 from eval_engine.plain_text import plain

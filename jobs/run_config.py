@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
-from eval_engine.stored_file import full_path
+from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import UreStudy
 from models.spec.train import Train
 

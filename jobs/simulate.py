@@ -12,8 +12,8 @@ from rich.console import Console
 
 from eval_engine.datasets import simulate
 from eval_engine.errors import ConfigError
-from eval_engine.object_store import check_store
-from eval_engine.stored_file import full_path
+from eval_engine.spark.object_store import check_store
+from eval_engine.storage.stored_file import full_path
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import last_commit

@@ -17,16 +17,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
-from eval_engine.delta_table import delta_version
-from eval_engine.errors import StageError, told_plainly
-from eval_engine.input_format import input_format
-from eval_engine.lake import Lake
+from eval_engine.errors import StageError, as_operator_error
+from eval_engine.inputs.fingerprints import digest
+from eval_engine.inputs.input_format import input_format
+from eval_engine.lake.delta_table import delta_version
+from eval_engine.lake.lake import Lake
 from eval_engine.masked import masked
-from eval_engine.object_store import check_store
-from eval_engine.process_id import is_gone, process_id
-from eval_engine.stored_file import full_path
+from eval_engine.spark.object_store import check_store
+from eval_engine.storage.process_id import is_gone, process_id
+from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import RANKS, RUNS, Table
-from jobs.fingerprint import digest
 from jobs.run_config import RunConfig
 
 
@@ -51,7 +51,7 @@ def stage(
 
     write("running", None, None)
     try:
-        with told_plainly():
+        with as_operator_error():
             lake.clean((RUNS, *writes), config.run_id)
             lake.watch(writes, config.run_id)
             read |= {

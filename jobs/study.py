@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from eval_engine.errors import ConfigError
-from eval_engine.evaluation import ranked_by_all
-from eval_engine.lake import Lake
+from eval_engine.evaluation.statistics_plan import ranked_by_all
+from eval_engine.lake.lake import Lake
 from eval_engine.masked import masked
 from eval_engine.plain_text import plain, plain_names
 from eval_engine.report.study_findings import LABELS, Study
 from eval_engine.report.study_plot import save_curves, save_models
 from eval_engine.report.study_tables import print_study, save_page
-from eval_engine.session import batches_by_bytes, planned_once
-from eval_engine.studies.ure import SCHEMES, Question, found_in
+from eval_engine.spark.session import batches_by_bytes, planned_once
+from eval_engine.studies.ure import SCHEMES, EvaluationSpec, found_in
 from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
 from jobs.evaluate import user_gaps
 from jobs.progress import spark_progress
@@ -43,7 +43,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             ranks = lake.read(RANKS, config.run_id)
             ranks = ranked_by_all(ranks, user_gaps(lake, config.run_id, ranked))
             found = found_in(
-                ranks, Question(settings, config.positive, config.evaluate.ties), config.evaluate.confidence
+                ranks, EvaluationSpec(settings, config.positive, config.evaluate.ties), config.evaluate.confidence
             )
             lake.put(STUDY_ESTIMATES, found.estimates, run_id)
             lake.put(AGREEMENT, found.agreement, run_id)

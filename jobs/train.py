@@ -19,7 +19,7 @@ from rich.text import Text
 
 from eval_engine.errors import ConfigError
 from eval_engine.plain_text import plain
-from eval_engine.stored_file import full_path
+from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import RANKS, TRIALS
 from jobs.run_config import RunConfig
 from models.errors import TrainingError
@@ -105,7 +105,7 @@ def _few(names: list[str]) -> str:
 
 def _trials(config: RunConfig) -> str | None:
     """Where the run's trials are noted; None for a catalog's lake."""
-    from eval_engine.lake import CATALOG_NAME
+    from eval_engine.lake.lake import CATALOG_NAME
 
     return None if CATALOG_NAME.fullmatch(config.lake) else f"{full_path(config.lake)}/{TRIALS.name}"
 
@@ -114,7 +114,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
     """The same job in so many tasks of a Spark cluster."""
     from pyspark.ml.torch.distributor import TorchDistributor
 
-    from eval_engine.session import spark_session
+    from eval_engine.spark.session import spark_session
 
     spark = spark_session("plumbline train")
     arguments = ["--config", full_path(config), *(["--run-id", run_id] if run_id else [])]
@@ -130,7 +130,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
 
 def _run(config: RunConfig) -> "Run":
     """Where and how the run's ranks are written."""
-    from eval_engine.lake import CATALOG_NAME
+    from eval_engine.lake.lake import CATALOG_NAME
     from models.fused import Run
 
     if CATALOG_NAME.fullmatch(config.lake):
@@ -148,7 +148,7 @@ def _run(config: RunConfig) -> "Run":
 
 
 if __name__ == "__main__":
-    from jobs.cli import load, told
+    from jobs.cli import load, run_and_exit
 
     parser = argparse.ArgumentParser(prog="jobs/train.py", description="Train the models of a run.")
     parser.add_argument("--config", required=True, help="the run's YAML file")
@@ -156,5 +156,5 @@ if __name__ == "__main__":
     parser.add_argument("--processes", type=int, default=1, help="train in so many tasks of a Spark cluster")
     given = parser.parse_args()
     if given.processes > 1:
-        told(lambda: on_spark(given.config, given.run_id, given.processes))
-    told(lambda: run(load(given.config, given.run_id), Console(stderr=True)))
+        run_and_exit(lambda: on_spark(given.config, given.run_id, given.processes))
+    run_and_exit(lambda: run(load(given.config, given.run_id), Console(stderr=True)))

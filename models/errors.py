@@ -7,5 +7,5 @@ class TrainingError(PlumblineError):
     """Training went astray: another learning rate, loss or floor is needed."""
 
 
-class AstrayError(TrainingError):
+class DivergedError(TrainingError):
     """The loss, or a score, is no longer a number: what trials of a search may come to."""

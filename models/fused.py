@@ -18,14 +18,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from eval_engine.config import Inputs
-from eval_engine.delta_commit import WrittenFile, active_files, commit_files, delta_uri, new_attempt
 from eval_engine.errors import LakeError
+from eval_engine.lake.commits import WrittenFile, active_files, commit_files, delta_uri, new_attempt
+from eval_engine.lake.part_files import Part, Target, delete_uncommitted, write_parts
+from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.ranking.dense_worker import found_in
-from eval_engine.ranking.part_files import Part, Target, sweep, write_parts
 from eval_engine.ranking.ranks_batch import ranks_batch
 from eval_engine.tables import RANKS
-from eval_engine.vacuum import remove_leftovers
-from models.errors import AstrayError, TrainingError
+from models.errors import DivergedError, TrainingError
 from models.label_lists import LabelLists
 from models.scorer import Scorer
 
@@ -94,7 +94,7 @@ def write_fused(
         parts = write_parts(rows(), target)
     except BaseException as error:
         with suppress(OSError):  # the first error is the one to tell; a file that stays is in no commit
-            sweep(target, ())
+            delete_uncommitted(target, ())
         if isinstance(error, OSError):
             raise LakeError(
                 f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room."
@@ -104,7 +104,7 @@ def write_fused(
     try:
         commit_files(run.table, RANKS, files, where, expected=before)
     except BaseException:
-        sweep(target, ())
+        delete_uncommitted(target, ())
         raise
     return parts
 
@@ -121,7 +121,7 @@ def _rank_block(
         )
     found = found_in(users, scores, {}, labels.item_ids, top)
     for row, problem in sorted(found.problems.items()):
-        raise AstrayError(
+        raise DivergedError(
             f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate."
         )
     return ranks_batch(users, found, labels.item_ids, n_items, "error")

@@ -1,4 +1,4 @@
-"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder (eval_engine/csv_table.py), or Delta table.
+"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder (eval_engine/inputs/csv_table.py), or Delta table.
 
 Only the columns asked for are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64, positions int64.
 NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row; read_rows leaves NULL and NaN
@@ -12,12 +12,20 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from eval_engine.config import Csv, Input
-from eval_engine.csv_file import CsvFile
-from eval_engine.csv_table import are_whole, csv_files, csv_table, delimiter_hint, table_columns, text_rows, typed_rows
-from eval_engine.delta_commit import delta_uri
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.input_format import input_format
-from eval_engine.stored_file import full_path, spelled, unreachable
+from eval_engine.inputs.csv_file import CsvFile
+from eval_engine.inputs.csv_table import (
+    are_whole,
+    csv_files,
+    csv_table,
+    delimiter_hint,
+    table_columns,
+    text_rows,
+    typed_rows,
+)
+from eval_engine.inputs.input_format import input_format
+from eval_engine.lake.commits import delta_uri
+from eval_engine.storage.stored_file import full_path, spelled, unreachable
 
 NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
 MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id

@@ -16,20 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.config import Inputs
-from eval_engine.judged_labels import (
+from eval_engine.inputs.labels import (
     NUMBER,
     OUTSIDE_FRAME,
     PROBABILITY,
     SOURCES,
     TABLE,
-    Gathered,
     Judged,
+    UserPairs,
     judge,
     refuse,
-    told,
+    violations,
 )
-from eval_engine.packed import unpack
 from eval_engine.ranking.ranks_batch import Users, users_of_plan
+from eval_engine.spark.binary_lists import unpack
 from models.inputs import read_rows
 from models.interactions import same_type
 
@@ -39,7 +39,7 @@ PAIRS_AT_ONCE = 1 << 20  # pairs judged together: what is told of each takes a h
 class LabelLists(NamedTuple):
     """One row of labels per user, in the order of the users that are ranked."""
 
-    rows: pa.RecordBatch  # user_id, random, truth, excluded: Judged.labels (eval_engine/judged_labels.py)
+    rows: pa.RecordBatch  # user_id, random, truth, excluded: Judged.labels (eval_engine/inputs/labels.py)
     item_ids: pa.Array  # by position
 
     def users(self, model: str, start: int, stop: int) -> Users:
@@ -98,7 +98,7 @@ def _judged(pairs: pa.Table, user_ids: pa.Array, unseen: bool) -> Iterator[Judge
         stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + PAIRS_AT_ONCE, side="right")) - 1)
         some = pairs.take(pa.array(order[offsets[start] : offsets[stop]])).combine_chunks()
         source, position = (_whole(some.column(name)) for name in ("source", "position"))
-        gathered = Gathered(
+        gathered = UserPairs(
             offsets[start : stop + 1] - offsets[start],
             source.to_numpy(),
             position.fill_null(-1).to_numpy(),
@@ -117,6 +117,6 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _refuse_broken(broken: pa.RecordBatch) -> None:
     """An error of the first rule, by source and name, that some pair breaks: how many do, and the first of them as text."""
-    for (source, rule), found in sorted(told(broken).items()):
+    for (source, rule), found in sorted(violations(broken).items()):
         if rule != OUTSIDE_FRAME:
             raise refuse(source, rule, *found)

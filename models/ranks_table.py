@@ -1,10 +1,10 @@
-"""The lake's ranks table as training meets it, without Spark: made as eval_engine/lake.py makes it, and asked what it holds."""
+"""The lake's ranks table as training meets it, without Spark: made as eval_engine/lake/lake.py makes it, and asked what it holds."""
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from eval_engine.delta_table import damaged, files_of, make_table
 from eval_engine.errors import LakeError
+from eval_engine.lake.delta_table import damaged, files_of, make_table
 from eval_engine.tables import RANKS
 
 

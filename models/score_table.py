@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eval_engine.errors import LakeError
-from models.errors import AstrayError, TrainingError
+from models.errors import DivergedError, TrainingError
 from models.processes import Processes
 from models.scorer import Scorer
 from models.whole_file import put, replaced, unread
@@ -172,7 +172,7 @@ def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np
         )
     if np.isnan(block.min()):
         user = content.user_ids[int(users[np.isnan(block).any(axis=1).argmax()])].as_py()
-        raise AstrayError(
+        raise DivergedError(
             f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. Train with a lower learning_rate."
         )
 

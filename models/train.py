@@ -23,7 +23,7 @@ from torch import nn
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError
 from eval_engine.positive import Positive
-from models.errors import AstrayError, TrainingError
+from models.errors import DivergedError, TrainingError
 from models.fused import Ranked, Run, write_fused
 from models.interactions import Interactions, read_interactions, read_random_set
 from models.label_lists import LabelLists, read_label_lists
@@ -82,7 +82,7 @@ def _one(model: Model, spec: Train, ground: Ground, ranking: "_Ranking | None", 
             inputs, learned = _ranked(model, spec, ground, ranking, trained_from)
         else:
             inputs, learned = _scored(model, spec, ground, trained_from)
-    except AstrayError as error:
+    except DivergedError as error:
         _forget(model, ground)  # it would go astray again
         return Trial(model, trained_from, None, time.monotonic() - started, str(error))
     if learned is None:

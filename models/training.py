@@ -23,7 +23,7 @@ from models.autodebias import AutoDebiasLoss
 from models.backbones.backbone import Backbone, Noise
 from models.checkpoint import Checkpoint
 from models.doubly_robust import DoublyRobustLoss
-from models.errors import AstrayError
+from models.errors import DivergedError
 from models.keyed import Keys, combine, seed_key, stream_seed, unit
 from models.losses import WeightedLoss
 from models.processes import Processes
@@ -207,7 +207,7 @@ class _Training:
         """An error if the loss is NaN or infinite."""
         if not math.isfinite(loss):
             spec = self.spec
-            raise AstrayError(
+            raise DivergedError(
                 f"model {spec.name}: the loss is {loss} in epoch {len(self.losses) + (where.startswith('step'))}, {where}: {self._cause()}. "
                 f"Lower learning_rate ({spec.learning_rate:g} now), or raise weight_decay or the propensity floor."
             )

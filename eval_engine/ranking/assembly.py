@@ -1,6 +1,6 @@
 """Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not fit together.
 
-A cell holds the labelled pairs of its users and the entries that tell where their scores lie (ranking/cells.py). Of each cell come
+A shard holds the labelled pairs of its users and the entries that tell where their scores lie (ranking/shards.py). Of each shard come
 
     plan      rows for the tasks that rank: a user of a model, its file and rows, its labels. One task reads all of them
     parts     users whose rows lie apart, and in which tasks (ranking/spread.py)
@@ -8,7 +8,7 @@ A cell holds the labelled pairs of its users and the entries that tell where the
     broken    label pairs that break a rule, for quarantine
     items     how often each item was exposed, and expected to be (ranking/exposure_counts.py)
 
-all in parcels, and the facts that the driver needs (ranking/facts.py). A cell is worked off at once: there are as many cells as it takes for each to fit
+all in blobs, and the facts that the driver needs (ranking/facts.py). A shard is worked off at once: there are as many shards as it takes for each to fit
 into a worker.
 """
 
@@ -20,27 +20,38 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eval_engine.judged_labels import NUMBER, OUTSIDE_FRAME, PROBABILITY, SOURCES, Gathered, Judged, Told, judge, told
+from eval_engine.inputs.labels import (
+    NUMBER,
+    OUTSIDE_FRAME,
+    PROBABILITY,
+    SOURCES,
+    Judged,
+    UserPairs,
+    Violation,
+    judge,
+    violations,
+)
+from eval_engine.inputs.score_files import Files
 from eval_engine.kernels.label_rules import LOGGED
 from eval_engine.kernels.ragged import users_of
-from eval_engine.packed import unpack
-from eval_engine.parcels import Ints, bundled, opened
 from eval_engine.positive import Positive
-from eval_engine.ranking.cells import ENTRIES, LABELS, NO_FILE, PAIRS, SCORED
 from eval_engine.ranking.coverage import left_out, uncovered
 from eval_engine.ranking.exposure_counts import Logged, block_size, counted
 from eval_engine.ranking.facts import Facts, to_json, together
 from eval_engine.ranking.long_file import Ids, item_ids
-from eval_engine.ranking.part_files import Worker
-from eval_engine.ranking.settings import Files, Ranking
-from eval_engine.worker_process import settle
+from eval_engine.ranking.settings import Ranking
+from eval_engine.ranking.user_shards import ENTRIES, LABELS, NO_FILE, PAIRS, SCORED
+from eval_engine.spark.arrow_blobs import Ints, decode, encode_by_key
+from eval_engine.spark.binary_lists import unpack
+from eval_engine.spark.worker_process import prepare_worker
+from eval_engine.spark.worker_types import Worker
 
 ASSEMBLED = "kind STRING, task INT, file INT, block BIGINT, rows BINARY"
 Bools = npt.NDArray[np.bool_]
 
 
 class Assembly(NamedTuple):
-    """How cells are worked off; travels to every task."""
+    """How shards are worked off; travels to every task."""
 
     ranking: Ranking
     files: Files
@@ -64,34 +75,34 @@ class Lists(NamedTuple):
     task: Ints  # that reads its first row
     first_row: Ints
     last_row: Ints
-    gathered: Bools  # it lies in one file, with nothing between its rows
+    contiguous: Bools  # it lies in one file, with nothing between its rows
     list_of_entry: Ints  # the list that each entry, in the order below, is part of
     order: Ints  # of the entries
 
 
 def assemble(assembly: Assembly) -> Worker:
-    """In: PARCELS (cells.py) of whole cells, sorted by cell. Out: ASSEMBLED."""
+    """In: BLOBS (shards.py) of whole shards, sorted by shard. Out: ASSEMBLED."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        prepare_worker()
         items = item_ids(assembly.ranking.catalogue)
         facts = []
-        for pairs, entries in _cells(batches, assembly):
-            found, parcels = _assembled(pairs, entries, items, assembly)
+        for pairs, entries in _shards(batches, assembly):
+            found, blobs = _assembled(pairs, entries, items, assembly)
             facts.append(found)
-            yield from parcels
+            yield from blobs
         nowhere = np.zeros(1, np.int64)
         yield _row("facts", nowhere, nowhere, nowhere, pa.array([to_json(together(facts))], pa.binary()))
 
     return run
 
 
-def _cells(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """The labelled pairs and the entries of each cell."""
+def _shards(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The labelled pairs and the entries of each shard."""
     ids = pa.int64() if assembly.id_type == "BIGINT" else pa.string()
     probabilities = assembly.ranking.probabilities
     pairs = PAIRS | {PROBABILITY: pa.float64()} if probabilities else PAIRS
-    openers = {LABELS: _opened_pairs if probabilities else opened, SCORED: opened}
+    openers = {LABELS: _decoded_pairs if probabilities else decode, SCORED: decode}
     empty = {
         kind: pa.RecordBatch.from_pylist([], pa.schema([(name, of or ids) for name, of in columns.items()]))
         for kind, columns in ((LABELS, pairs), (SCORED, ENTRIES))
@@ -103,21 +114,21 @@ def _cells(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tu
 
     now = None
     for batch in batches:
-        for cell, kind, rows in zip(
-            batch.column("cell").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True
+        for shard, kind, rows in zip(
+            batch.column("shard").to_pylist(), batch.column("kind").to_pylist(), batch.column("rows"), strict=True
         ):
-            if now is not None and cell != now:
+            if now is not None and shard != now:
                 yield whole()
                 waiting = {LABELS: [], SCORED: []}
-            now = cell
+            now = shard
             waiting[kind].append(rows)
     if now is not None:
         yield whole()
 
 
-def _opened_pairs(parcels: list[Any]) -> pa.RecordBatch:
-    """The pairs of some parcels; those of tables without probabilities came without the column, and have NULL."""
-    found = [opened([parcel]) for parcel in parcels]
+def _decoded_pairs(blobs: list[Any]) -> pa.RecordBatch:
+    """The pairs of some blobs; those of tables without probabilities came without the column, and have NULL."""
+    found = [decode([blob]) for blob in blobs]
     return pa.concat_batches(
         [
             rows
@@ -131,12 +142,12 @@ def _opened_pairs(parcels: list[Any]) -> pa.RecordBatch:
 def _assembled(
     pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly
 ) -> tuple[Facts, list[pa.RecordBatch]]:
-    """What is told of a cell."""
+    """What is told of a shard."""
     coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
     of_pair, of_entry = codes[: pairs.num_rows], codes[pairs.num_rows :]
-    with_nobody, gathered = _gathered(pairs, of_pair, users, items)
-    judged = judge(with_nobody, gathered, assembly.unseen)
+    with_nobody, user_pairs = _user_pairs(pairs, of_pair, users, items)
+    judged = judge(with_nobody, user_pairs, assembly.unseen)
     labels = judged.labels.slice(0, len(users))  # without those that have no user
     lists = _lists(of_entry, _numbers(entries.column("model"), assembly.models), entries, assembly.files)
     n_bytes = [
@@ -144,24 +155,24 @@ def _assembled(
     ]
     labelled = np.add.reduce(n_bytes) > 0
     rules = uncovered(lists.user, lists.model, labelled, assembly.models)
-    facts = _facts(pairs, judged, lists, rules.told(users, bool((of_entry < 0).any())), assembly)
-    parcels = []
+    facts = _facts(pairs, judged, lists, rules.violations(users, bool((of_entry < 0).any())), assembly)
+    blobs = []
     if assembly.positive is not None:
-        logged = _logged(labels, gathered, assembly)
+        logged = _logged(labels, user_pairs, assembly)
         exposed, rows = counted(
             labels, logged, rules.missing >= 0, assembly.positive, assembly.ranking.n_items, assembly.unseen
         )
         facts = facts._replace(exposed=exposed)
         if not assembly.ranking.probabilities:  # else nobody claims that items were drawn uniformly
             block = rows.column("position").to_numpy() // block_size(assembly.ranking.n_items)
-            parcels.append(_bundled("items", rows, *_nowhere(rows.num_rows)[1:], block))
+            blobs.append(_encode_by_key("items", rows, *_nowhere(rows.num_rows)[1:], block))
     kept = (lists.file != NO_FILE) & (lists.user >= 0)
     if assembly.ranking.on_bad_rows == "quarantine":
         kept &= ~left_out(rules)[lists.user]
         broken = judged.broken.filter(pc.not_equal(judged.broken.column("rule"), OUTSIDE_FRAME))
-        parcels.append(_bundled("broken", broken, *_nowhere(broken.num_rows)))
-    parcels.append(_plan(np.flatnonzero(kept & lists.gathered), lists, users, labels, assembly))
-    apart = kept & ~lists.gathered
+        blobs.append(_encode_by_key("broken", broken, *_nowhere(broken.num_rows)))
+    blobs.append(_plan(np.flatnonzero(kept & lists.contiguous), lists, users, labels, assembly))
+    apart = kept & ~lists.contiguous
     again = (
         np.ones(len(users), np.bool_)
         if assembly.all_labels
@@ -169,13 +180,13 @@ def _assembled(
     )
     if again.any():
         rows = labels.filter(pa.array(again))
-        parcels.append(_bundled("labels", rows, *_nowhere(rows.num_rows)))
+        blobs.append(_encode_by_key("labels", rows, *_nowhere(rows.num_rows)))
     if apart.any():  # after the labels: parts_of reads them in this order
-        parcels.append(_parts(apart, lists, users, entries, assembly))
-    return facts, [batch for batch in parcels if batch.num_rows]
+        blobs.append(_parts(apart, lists, users, entries, assembly))
+    return facts, [batch for batch in blobs if batch.num_rows]
 
 
-def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) -> tuple[pa.Array, Gathered]:
+def _user_pairs(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) -> tuple[pa.Array, UserPairs]:
     """The pairs user by user; those without a user come last, as one more user whose id is NULL."""
     user = user.copy()
     if (nobody := user < 0).any():
@@ -191,28 +202,28 @@ def _gathered(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) ->
     positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
     probability = pairs.column(PROBABILITY) if PROBABILITY in pairs.schema.names else None
     source = pairs.column("source").to_numpy()
-    return users, Gathered(
+    return users, UserPairs(
         offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability
     )
 
 
-def _logged(labels: pa.RecordBatch, gathered: Gathered, assembly: Assembly) -> Logged:
+def _logged(labels: pa.RecordBatch, user_pairs: UserPairs, assembly: Assembly) -> Logged:
     """The logged pairs of users with exposures, each once; with frame unseen, of all users."""
     if assembly.unseen:
         offsets, position = unpack(labels.column("excluded"), np.int32)
         return Logged(users_of(offsets), position)
-    n_items, shown = assembly.ranking.n_items, np.zeros(len(gathered.offsets), np.bool_)
+    n_items, shown = assembly.ranking.n_items, np.zeros(len(user_pairs.offsets), np.bool_)
     shown[: labels.num_rows] = (
         pc.binary_length(labels.column("random").field("positions")).to_numpy(zero_copy_only=False) > 0
     )
-    user = users_of(gathered.offsets)
+    user = users_of(user_pairs.offsets)
     mine = (
-        (gathered.source == LOGGED)
-        & (gathered.position >= 0)
+        (user_pairs.source == LOGGED)
+        & (user_pairs.position >= 0)
         & shown[user]
-        & ~gathered.item_id.is_null().to_numpy(zero_copy_only=False)
+        & ~user_pairs.item_id.is_null().to_numpy(zero_copy_only=False)
     )
-    return Logged(*np.divmod(np.unique(user[mine] * n_items + gathered.position[mine]), n_items))
+    return Logged(*np.divmod(np.unique(user[mine] * n_items + user_pairs.position[mine]), n_items))
 
 
 def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Lists:
@@ -236,7 +247,7 @@ def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Li
         return Lists(nobody, nobody, nobody, nobody, nobody, nobody, nobody, nobody > 0, nobody, nobody)
     last_file, last_row = np.maximum.reduceat(columns["file"], heads), np.maximum.reduceat(columns["last_row"], heads)
     first_row, n_rows = np.minimum.reduceat(columns["first_row"], heads), np.add.reduceat(columns["n_rows"], heads)
-    gathered = (columns["file"][heads] == last_file) & (last_row - first_row + 1 == n_rows)
+    contiguous = (columns["file"][heads] == last_file) & (last_row - first_row + 1 == n_rows)
     at = {name: columns[name][heads] for name in ("input", "file", "task")}
     return Lists(
         user[heads],
@@ -246,20 +257,22 @@ def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Li
         at["task"],
         first_row,
         last_row,
-        gathered,
+        contiguous,
         np.cumsum(new) - 1,
         order,
     )
 
 
-def _facts(pairs: pa.RecordBatch, judged: Judged, lists: Lists, rules: dict[str, Told], assembly: Assembly) -> Facts:
+def _facts(
+    pairs: pa.RecordBatch, judged: Judged, lists: Lists, rules: dict[str, Violation], assembly: Assembly
+) -> Facts:
     n_pairs = np.bincount(pairs.column("source").to_numpy(), minlength=len(NUMBER))
     n_lists = np.bincount(lists.model, minlength=len(assembly.models))
     return Facts(
         {source: int(n_pairs[number]) for source, number in NUMBER.items()},
         {model: int(n) for model, n in zip(assembly.models, n_lists, strict=True)},
-        int((~lists.gathered).sum()),
-        told(judged.broken),
+        int((~lists.contiguous).sum()),
+        violations(judged.broken),
         rules,
         {},
     )
@@ -280,7 +293,7 @@ def _plan(chosen: Ints, lists: Lists, users: pa.Array, labels: pa.RecordBatch, a
         "last_row": pa.array(lists.last_row[chosen]),
         **{name: labels.column(name).take(user) for name in (*SOURCES, "excluded")},
     }
-    return _bundled("plan", pa.RecordBatch.from_pydict(rows), lists.task[chosen], file, block)
+    return _encode_by_key("plan", pa.RecordBatch.from_pydict(rows), lists.task[chosen], file, block)
 
 
 def _parts(apart: Bools, lists: Lists, users: pa.Array, entries: pa.RecordBatch, assembly: Assembly) -> pa.RecordBatch:
@@ -295,7 +308,7 @@ def _parts(apart: Bools, lists: Lists, users: pa.Array, entries: pa.RecordBatch,
         "input": pa.array(lists.table[chosen].astype(np.int32)),
         "task": pa.array(task.astype(np.int32)),
     }
-    return _bundled("parts", pa.RecordBatch.from_pydict(rows), task, *_nowhere(task.size)[1:])
+    return _encode_by_key("parts", pa.RecordBatch.from_pydict(rows), task, *_nowhere(task.size)[1:])
 
 
 def _numbers(model: pa.Array, models: tuple[str, ...]) -> Ints:
@@ -312,9 +325,9 @@ def _nowhere(n: int) -> tuple[Ints, Ints, Ints]:
     return np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
 
 
-def _bundled(kind: str, rows: pa.RecordBatch, task: Ints, file: Ints, block: Ints) -> pa.RecordBatch:
-    (tasks, files, blocks), parcels = bundled(rows, task, file, block)
-    return _row(kind, tasks, files, blocks, parcels)
+def _encode_by_key(kind: str, rows: pa.RecordBatch, task: Ints, file: Ints, block: Ints) -> pa.RecordBatch:
+    (tasks, files, blocks), blobs = encode_by_key(rows, task, file, block)
+    return _row(kind, tasks, files, blocks, blobs)
 
 
 def _row(kind: str, task: Ints, file: Ints, block: Ints, rows: pa.Array) -> pa.RecordBatch:

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import SOURCES, Told
-from eval_engine.packed import unpack
+from eval_engine.inputs.labels import SOURCES, Violation
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Ranking
+from eval_engine.spark.binary_lists import unpack
 
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -27,9 +27,9 @@ class Uncovered(NamedTuple):
     missing: Ints  # (n_users,) number of the first model that did not score the labelled user, -1: all did
     models: tuple[str, ...]
 
-    def told(self, users: pa.Array, nobody: bool) -> dict[str, Told]:
+    def violations(self, users: pa.Array, nobody: bool) -> dict[str, Violation]:
         """What is told of each rule that is broken; nobody: there are scores without a user_id."""
-        found = {"null_key": Told(1, "user_id=NULL")} if nobody else {}
+        found = {"null_key": Violation(1, "user_id=NULL")} if nobody else {}
         if self.twice.any():
             found["duplicate_key"] = _first(users, self.twice, lambda user: "")
         if (not_scored := (self.missing >= 0) & ~self.twice).any():
@@ -57,12 +57,12 @@ def left_out(found: Uncovered) -> Bools:
     return found.twice | (found.missing >= 0)
 
 
-def _first(users: pa.Array, chosen: Bools, more: Callable[[int], str]) -> Told:
+def _first(users: pa.Array, chosen: Bools, more: Callable[[int], str]) -> Violation:
     """How many, and the first as text, in alphabetical order."""
     numbers = np.flatnonzero(chosen)
     text = users.take(pa.array(numbers)).cast(pa.string())
     first = pc.index(text, pc.min(text)).as_py()
-    return Told(int(numbers.size), f"user_id={text[first].as_py()}{more(int(numbers[first]))}")
+    return Violation(int(numbers.size), f"user_id={text[first].as_py()}{more(int(numbers[first]))}")
 
 
 REMEDY = {

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import SOURCES
+from eval_engine.inputs.dense_file import Block, read_blocks
+from eval_engine.inputs.labels import SOURCES
+from eval_engine.inputs.score_files import Files
 from eval_engine.kernels.compare_count import count
 from eval_engine.kernels.ragged import users_of
 from eval_engine.kernels.rank_rows import rank_rows
-from eval_engine.ranking.dense_file import Block, read_blocks
 from eval_engine.ranking.ranks_batch import (
     Floats,
     Found,
@@ -22,7 +23,7 @@ from eval_engine.ranking.ranks_batch import (
     ranks_batch,
     users_of_plan,
 )
-from eval_engine.ranking.settings import Files, Ranking
+from eval_engine.ranking.settings import Ranking
 
 NO_LABELS = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))
 

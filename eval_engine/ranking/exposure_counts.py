@@ -1,7 +1,7 @@
 """What is counted of random exposures while labels and scores are brought together: sums over users for the driver, and counts per item, which stay with the workers.
 
-    of a cell     sums over its users (Facts.exposed), and rows position, observed, seen_n, seen_p, seen_variance of the items that its users were shown or, with frame unseen, had seen
-    of a block    the catalogue is cut into at most BLOCKS runs of positions; the rows of all cells add up to sums over the block's items, and its worst ones
+    of a shard     sums over its users (Facts.exposed), and rows position, observed, seen_n, seen_p, seen_variance of the items that its users were shown or, with frame unseen, had seen
+    of a block    the catalogue is cut into at most BLOCKS runs of positions; the rows of all shards add up to sums over the block's items, and its worst ones
 
 An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only pairs that there are need to be looked at. Users who were
 shown all of their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.kernels.ragged import users_of
-from eval_engine.packed import unpack
-from eval_engine.parcels import Ints, opened
 from eval_engine.positive import Positive
-from eval_engine.ranking.part_files import Worker
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Ranking
-from eval_engine.statistics.drawing import Draws, deviance, draws, overlap
+from eval_engine.spark.arrow_blobs import Ints, decode
+from eval_engine.spark.binary_lists import unpack
+from eval_engine.spark.worker_types import Worker
+from eval_engine.statistics.exposure_moments import Draws, deviance, draws, overlap
 
 BLOCKS, LEAST_ITEMS = 64, 2**16
 WORST = 5
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Logged(NamedTuple):
-    """Logged pairs of a cell's users in the catalogue, each once."""
+    """Logged pairs of a shard's users in the catalogue, each once."""
 
     user: Ints
     position: Ints
@@ -69,7 +69,7 @@ def block_size(n_items: int) -> int:
 def counted(
     labels: pa.RecordBatch, logged: Logged, unscored: Bools, positive: Positive, n_items: int, unseen: bool
 ) -> tuple[dict[str, int], pa.RecordBatch]:
-    """The sums over a cell's users, and its counts per item; unscored: users that a model did not score."""
+    """The sums over a shard's users, and its counts per item; unscored: users that a model did not score."""
     offsets, position = unpack(labels.column("random").field("positions"), np.int32)
     liked = positive.of(unpack(labels.column("random").field("values"), np.float64)[1])
     user, exposed = users_of(offsets), np.diff(offsets)
@@ -151,7 +151,7 @@ def block_of(first: int, counts: npt.NDArray[np.int64], exposed: dict[str, int],
 
 
 def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
-    """In: block, rows (parcels of counts per item, or NULL) of whole blocks, sorted by block. Out: `told`, a Block as JSON."""
+    """In: block, rows (blobs of counts per item, or NULL) of whole blocks, sorted by block. Out: `told`, a Block as JSON."""
     size = block_size(ranking.n_items)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -159,7 +159,7 @@ def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
         now, counts = -1, np.zeros((len(ITEM_COUNTS), 0), np.int64)
         told = []
         for batch in batches:
-            for block, parcel in zip(batch.column("block").to_pylist(), batch.column("rows"), strict=True):
+            for block, blob in zip(batch.column("block").to_pylist(), batch.column("rows"), strict=True):
                 if block != now:
                     if now >= 0:
                         told.append(block_of(now * size, counts, exposed, items))
@@ -167,12 +167,12 @@ def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
                         block,
                         np.zeros((len(ITEM_COUNTS), min(size, ranking.n_items - block * size)), np.int64),
                     )
-                if parcel.is_valid:
-                    rows = opened([parcel])
+                if blob.is_valid:
+                    rows = decode([blob])
                     at = rows.column("position").to_numpy() - block * size
                     counts[:, at] += np.stack(
                         [rows.column(name).to_numpy() for name in ITEM_COUNTS]
-                    )  # a position stands in a parcel once
+                    )  # a position stands in a blob once
         if now >= 0:
             told.append(block_of(now * size, counts, exposed, items))
         yield pa.RecordBatch.from_pydict(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from eval_engine.judged_labels import Told
+from eval_engine.inputs.labels import Violation
 
 
 class Facts(NamedTuple):
@@ -16,8 +16,8 @@ class Facts(NamedTuple):
     label_rows: dict[str, int]  # by source
     users: dict[str, int]  # scored, by model
     apart: int  # users, of all models, whose rows lie apart
-    broken: dict[tuple[str, str], Told]  # rules of labels, by source and rule
-    uncovered: dict[str, Told]  # rules of users with scores and labels
+    broken: dict[tuple[str, str], Violation]  # rules of labels, by source and rule
+    uncovered: dict[str, Violation]  # rules of users with scores and labels
     exposed: dict[str, int]  # counts and sums over users with random exposures (ranking/exposure_counts.py)
 
 
@@ -30,16 +30,16 @@ def to_json(facts: Facts) -> bytes:
 def from_json(text: bytes) -> Facts:
     """What to_json wrote."""
     label_rows, users, apart, broken, uncovered, exposed = json.loads(text)
-    rules = {(source, rule): Told(n_rows, example) for source, rule, n_rows, example in broken}
-    return Facts(label_rows, users, apart, rules, {rule: Told(*told) for rule, told in uncovered.items()}, exposed)
+    rules = {(source, rule): Violation(n_rows, example) for source, rule, n_rows, example in broken}
+    return Facts(label_rows, users, apart, rules, {rule: Violation(*told) for rule, told in uncovered.items()}, exposed)
 
 
 def together(facts: Iterable[Facts]) -> Facts:
     """The facts of all parts."""
     label_rows: dict[str, int] = {}
     users: dict[str, int] = {}
-    broken: dict[tuple[str, str], Told] = {}
-    uncovered: dict[str, Told] = {}
+    broken: dict[tuple[str, str], Violation] = {}
+    uncovered: dict[str, Violation] = {}
     exposed: dict[str, int] = {}
     apart = 0
     for part in facts:
@@ -57,5 +57,5 @@ def together(facts: Iterable[Facts]) -> Facts:
     return Facts(label_rows, users, apart, broken, uncovered, exposed)
 
 
-def _both(one: Told | None, other: Told) -> Told:
-    return other if one is None else Told(one.n_rows + other.n_rows, min(one.example, other.example))
+def _both(one: Violation | None, other: Violation) -> Violation:
+    return other if one is None else Violation(one.n_rows + other.n_rows, min(one.example, other.example))

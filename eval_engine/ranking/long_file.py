@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
+from eval_engine.inputs.dense_file import unreadable
+from eval_engine.inputs.score_files import Source
 from eval_engine.kernels.item_positions import Catalogue, catalogue_of, in_order, positions_of
 from eval_engine.kernels.spans import spans_of
-from eval_engine.ranking.dense_file import unreadable
 from eval_engine.ranking.ranks_batch import catalogue_ids
-from eval_engine.ranking.settings import Source
-from eval_engine.stored_file import parquet_batches
+from eval_engine.storage.stored_file import parquet_batches
 
 BATCH_ROWS = 1 << 20
 Ints = npt.NDArray[np.integer[Any]]

@@ -7,18 +7,19 @@ import numpy as np
 import pyarrow as pa
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import SOURCES
+from eval_engine.inputs.labels import SOURCES
+from eval_engine.inputs.score_files import Files, Source
 from eval_engine.kernels import rank_lists
 from eval_engine.kernels.ragged import side_by_side
 from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.long_file import BATCH_ROWS, Ids, Rows, batches, item_ids, scores_of
 from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
-from eval_engine.ranking.settings import Files, Ranking, Source
+from eval_engine.ranking.settings import Ranking
 
 BLOCK_ROWS = 1 << 23  # the labels of users in so many rows are in memory
 
 
-def rank_gathered(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
+def rank_contiguous(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
     """Rows of the ranks table of a plan's users, in the order in which their rows lie in the file; nobody else's lie between a user's rows."""
     file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))
     start = 0

@@ -1,10 +1,10 @@
 """Ranks every labelled pair of all score tables of a run: `above`, `tied`, `candidates`, and the top of each list.
 
     label tables ─ pairs ────┐ by the user's   labels judged,        by task   workers read scores,   rows of the ranks table, to Spark
-    score files ── who lies ─┤ cell ───────>   users and scores ───────────>   place labels in them   or to files that the workers
+    score files ── who lies ─┤ shard ───────>   users and scores ───────────>   place labels in them   or to files that the workers
                    where     ┘                 brought together                                       write themselves (part_files.py)
 
-What moves between workers are parcels (parcels.py) of labels and places, never a score. A user's scores are a vector (dense_worker.py), rows that lie together
+What moves between workers are blobs (blobs.py) of labels and places, never a score. A user's scores are a vector (dense_worker.py), rows that lie together
 (long_worker.py), or rows that lie apart (spread.py); one job ranks all models.
 """
 
@@ -12,25 +12,28 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from eval_engine.judged_labels import NUMBER, PROBABILITY, TABLE
+from eval_engine.inputs.file_stamp import stamped, unchanged
+from eval_engine.inputs.labels import NUMBER, PROBABILITY, TABLE
+from eval_engine.inputs.read import plain_id
+from eval_engine.inputs.score_files import Files, ScoreFile, Source
+from eval_engine.lake.part_files import MANIFEST, Target, writing
 from eval_engine.positive import Positive
 from eval_engine.ranking.assembly import ASSEMBLED, Assembly, assemble
-from eval_engine.ranking.cells import PARCELS, kept_users, pair_splits, read_splits, scanned_pairs, scanned_rows
 from eval_engine.ranking.facts import Facts, from_json, together
-from eval_engine.ranking.file_stamp import stamped, unchanged
 from eval_engine.ranking.long_worker import BLOCK_ROWS
-from eval_engine.ranking.part_files import MANIFEST, Target, writing
-from eval_engine.ranking.planned import Plan, rank_plan
-from eval_engine.ranking.settings import Files, Ranking, ScoreFile, Source
-from eval_engine.ranking.splits import Split, partitions_for, plan_splits, reading_tasks
-from eval_engine.ranking.spread import spread_plan
+from eval_engine.ranking.rank_task import rank_plan
+from eval_engine.ranking.scattered import scattered_plan
+from eval_engine.ranking.settings import Ranking
+from eval_engine.ranking.splits import Split, plan_splits, reading_tasks
+from eval_engine.ranking.user_shards import BLOBS, kept_users, pair_splits, read_splits, scanned_pairs, scanned_rows
+from eval_engine.spark.task_sizes import partitions_for
+from eval_engine.spark.worker_types import Plan
 from eval_engine.tables import RANKS
 
-CELL_BYTES = 32 * 2**20  # labels and places of a cell; several times that while they are brought together
+CELL_BYTES = 32 * 2**20  # labels and places of a shard; several times that while they are brought together
 PLAN_BYTES = 64 * 2**20  # scores of the users whose labels a task holds at a time
 
 
@@ -53,7 +56,7 @@ class Pairs(NamedTuple):
     n_bytes: int  # of the files, more or less
 
 
-class Asked(NamedTuple):
+class RankingRequest(NamedTuple):
     """What is ranked and judged together."""
 
     tables: Sequence[Table]
@@ -79,7 +82,7 @@ class Assembled(NamedTuple):
     n_tasks: int  # that rank users whose rows lie together, each those of some neighbouring splits' tasks
 
 
-def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
+def assembled(spark: SparkSession, asked: RankingRequest, ranking: Ranking) -> Assembled:
     """Reads labels and user ids, no score; one job."""
     files: Files = tuple(
         ScoreFile(file.path, table.source, file.stamp)
@@ -98,16 +101,16 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     n_bytes += sum(8 * pairs.n_bytes for pairs in asked.labels.values())
     partitions = partitions_for(max(n_bytes, sum(split.n_bytes for split in splits)), at_most)
     n_tasks = reading_tasks(files, splits, partitions)
-    n_cells = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
+    n_shards = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
     block_rows = tuple(_block_rows(source, ranking) for _, source, _ in files)
     ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))
     how = Assembly(
         ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive
     )
-    parcels = reduce(DataFrame.unionByName, _parcels(spark, asked, files, splits, partitions, n_cells))
+    blobs = reduce(DataFrame.unionByName, _blobs(spark, asked, files, splits, partitions, n_shards))
     rows = (
-        parcels.repartitionById(partitions, "cell")
-        .sortWithinPartitions("cell")
+        blobs.repartitionById(partitions, "shard")
+        .sortWithinPartitions("shard")
         .mapInArrow(assemble(how), ASSEMBLED)
         .persist()
     )
@@ -129,10 +132,10 @@ def assembled(spark: SparkSession, asked: Asked, ranking: Ranking) -> Assembled:
     )
 
 
-def _parcels(
-    spark: SparkSession, asked: Asked, files: Files, splits: list[Split], n_readers: int, n_cells: int
+def _blobs(
+    spark: SparkSession, asked: RankingRequest, files: Files, splits: list[Split], n_readers: int, n_shards: int
 ) -> list[DataFrame]:
-    """PARCELS of labelled pairs and of who lies where."""
+    """BLOBS of labelled pairs and of who lies where."""
     by_spark = {table.source.number for table in asked.tables if table.rows is not None}
     mine = [split for split in splits if files[split.file].source.number not in by_spark]
     pairs = pair_splits(
@@ -143,14 +146,14 @@ def _parcels(
     if mine or pairs:
         found.append(
             spark.range(0, n_readers, 1, n_readers).mapInArrow(
-                read_splits(files, mine, pairs, n_readers, n_cells), PARCELS
+                read_splits(files, mine, pairs, n_readers, n_shards), BLOBS
             )
         )
     for source, label_table in asked.labels.items():
         if label_table.rows is not None:
             number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
             found.append(
-                label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_cells), PARCELS)
+                label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_shards), BLOBS)
             )
     for table in asked.tables:
         if table.rows is not None:
@@ -161,20 +164,14 @@ def _parcels(
                 F.col("_metadata.file_path").alias("path"),
                 F.col("_metadata.row_index").alias("row_index"),
             )
-            found.append(rows.mapInArrow(scanned_rows(files, splits, table.source.number, n_cells), PARCELS))
+            found.append(rows.mapInArrow(scanned_rows(files, splits, table.source.number, n_shards), BLOBS))
     if asked.kept is not None:
-        found.append(asked.kept.select("model", "user_id").mapInArrow(kept_users(n_cells), PARCELS))
+        found.append(asked.kept.select("model", "user_id").mapInArrow(kept_users(n_shards), BLOBS))
     return found
 
 
 def _block_rows(source: Source, ranking: Ranking) -> int:
     return BLOCK_ROWS if source.item is not None else max(1, PLAN_BYTES // (4 * max(1, ranking.n_items)))
-
-
-def plain_id(df: DataFrame, name: str) -> Column:
-    """A column of ids, BIGINT or STRING."""
-    column = F.col(f"`{name}`")
-    return column if isinstance(df.schema[name].dataType, T.StringType) else column.cast("bigint")
 
 
 def plans(found: Assembled) -> list[Plan]:
@@ -185,7 +182,7 @@ def plans(found: Assembled) -> list[Plan]:
     made = [Plan(rows, rank_plan(found.ranking, found.files))]
     if found.facts.apart:
         made.append(
-            spread_plan(found.rows, found.facts.apart, found.files, found.splits, found.ranking, found.partitions)
+            scattered_plan(found.rows, found.facts.apart, found.files, found.splits, found.ranking, found.partitions)
         )
     return made
 

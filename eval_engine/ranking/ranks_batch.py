@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
-from eval_engine.judged_labels import SOURCES
-from eval_engine.packed import unpack
-from eval_engine.stored_file import open_file
+from eval_engine.inputs.labels import SOURCES
+from eval_engine.spark.binary_lists import unpack
+from eval_engine.storage.stored_file import open_file
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.floating[Any]]

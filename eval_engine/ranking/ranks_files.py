@@ -7,7 +7,7 @@ stands in the name of each file: two attempts mean that every user of the model 
 import re
 from collections.abc import Sequence
 
-from eval_engine.delta_table import StoredFile, damaged
+from eval_engine.lake.delta_table import StoredFile, damaged
 
 ATTEMPT = re.compile(r"/part-((?:[0-9a-f]{12}\.\d+\.\d+\.)?[0-9a-f]{12,32})-[^/]*$")  # other writers' names do not tell
 

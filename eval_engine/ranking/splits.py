@@ -4,18 +4,17 @@ A huge file is split between its row groups over several tasks; many tiny files 
 read here.
 """
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eval_engine.errors import DataError
-from eval_engine.ranking.dense_file import unreadable
-from eval_engine.ranking.settings import Files
-from eval_engine.stored_file import open_file
+from eval_engine.inputs.dense_file import unreadable
+from eval_engine.inputs.score_files import Files
+from eval_engine.spark.task_sizes import assign_tasks, partitions_for, wanted_tasks
+from eval_engine.storage.stored_file import open_file
 
 TASK_BYTES = 1280 * 2**20
 READ_BYTES = (
@@ -23,8 +22,6 @@ READ_BYTES = (
 )  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
 ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
 STORED_ROW_BYTES = 8
-FEW_PARTITIONS = 4  # a Python worker that starts, and its imports, cost more than what these are given at least
-PARTITION_BYTES = 16 * 2**20
 
 
 class Split(NamedTuple):
@@ -64,7 +61,7 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
         for n_rows, n_bytes in found or [(0, 0)]
     ]
     total = sum(n_bytes for _, _, n_bytes in sizes)
-    tasks = dealt(
+    tasks = assign_tasks(
         [n_bytes for _, _, n_bytes in sizes], wanted_tasks(total, partitions_for(total, at_least), TASK_BYTES)
     )
     splits: list[Split] = []
@@ -78,20 +75,6 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
     return splits
 
 
-def partitions_for(n_bytes: int, at_most: int) -> int:
-    """How many partitions are worth their cost; at_most: spark.sql.shuffle.partitions, which is 200 on a cluster where nobody has set it.
-
-    >>> partitions_for(1000, 2), partitions_for(1000, 200), partitions_for(10**9, 200), partitions_for(10**12, 200)
-    (2, 4, 60, 200)
-    """
-    return max(1, min(at_most, max(FEW_PARTITIONS, -(-n_bytes // PARTITION_BYTES))))
-
-
-def wanted_tasks(n_bytes: int, at_least: int, task_bytes: int) -> int:
-    """As many for each core, of so many bytes at most."""
-    return at_least * max(1, -(-n_bytes // (task_bytes * at_least)))
-
-
 def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
     """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what they take in the file, too."""
     weight = sum(
@@ -99,15 +82,3 @@ def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
         for split in splits
     )
     return min(1 + max((split.task for split in splits), default=0), wanted_tasks(weight, at_least, READ_BYTES))
-
-
-def dealt(sizes: Sequence[int], n_tasks: int) -> list[int]:
-    """A task for each of some pieces: neighbours together, as even as the pieces allow; fewer tasks if there are not so many pieces.
-
-    >>> dealt([5, 5, 5], 8), dealt([4, 1, 1, 1, 1], 2), dealt([], 4)
-    ([0, 1, 2], [0, 1, 1, 1, 1], [])
-    """
-    ends = np.cumsum(sizes, dtype=np.float64)
-    middle = ends - np.array(sizes) / 2
-    number = np.minimum(middle * min(n_tasks, len(sizes)) // max(1.0, ends.max(initial=0.0)), n_tasks - 1)
-    return [int(n) for n in np.unique(number, return_inverse=True)[1].reshape(-1)]

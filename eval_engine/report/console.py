@@ -23,11 +23,11 @@ from eval_engine.report.cell import (
     users_text,
     value_text,
 )
-from eval_engine.report.duels_block import duels_block
 from eval_engine.report.finding import BY_METRIC, certainty, conclusion, verdicts
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
 from eval_engine.report.panel import ESTIMATES_OF, TRADITIONAL, TRUTHS, Panel, Scheme, panels
 from eval_engine.report.quality_block import checks_table, notices_block
+from eval_engine.report.wins_block import wins_block
 
 CLEAR, NOISE = "bold red", "yellow"
 MIN_NAME = 10  # characters of a model's name on a line
@@ -52,7 +52,7 @@ def tables(answers: Answers, width: int = 100) -> list[RenderableType]:
     blocks: list[RenderableType] = []
     for panel in found:
         parts: list[RenderableType] = [_estimates(panel, answers.confidence, width), _orders(panel)]
-        if block := duels_block(panel, width):
+        if block := wins_block(panel, width):
             parts.append(block)
         parts.append(Text(conclusion(panel), style="bold"))
         blocks.append(Group(*(piece for part in parts for piece in (part, Text()))))

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from eval_engine.report.cell import names_text
 from eval_engine.report.check_line import doubt
-from eval_engine.report.duels import duels, outcome
 from eval_engine.report.orders import Agreement, Flip, agreements, order, prefers
+from eval_engine.report.pairwise_wins import outcome, pairwise_wins
 from eval_engine.report.panel import TRADITIONAL, TRUTHS, URE, Panel, Scheme
 
 PAIRED = "Clear: both differences, paired over users, are beyond chance, all pairs considered (Holm)."
@@ -36,7 +36,7 @@ def verdicts(found: Sequence[Panel]) -> list[tuple[str, str]]:
 
 
 def _verdict(panel: Panel) -> str:
-    pairs = duels(panel)
+    pairs = pairwise_wins(panel)
     if pairs is None:
         return "models were not compared"
     told = f"{outcome(pairs)}, by {'the ' if pairs.scheme.estimator in TRUTHS else ''}{pairs.scheme.label}"
@@ -55,7 +55,7 @@ def _headline(panel: Panel) -> str:
     traditional = next((a for a in found if a.scheme.estimator == TRADITIONAL and len(a.undecided) < a.n_pairs), None)
     if len(panel.models) == 1:
         return f"{panel.target} of {panel.models[0]}"
-    if not found and (pairs := duels(panel)):
+    if not found and (pairs := pairwise_wins(panel)):
         return f"{panel.target} of {len(panel.models)} models: {outcome(pairs)}"
     if traditional is None:
         return f"{panel.target} of {len(panel.models)} models{_ure_wrong(panel, found)}"
@@ -80,7 +80,7 @@ def _conclusion(panel: Panel) -> str:
     if len(panel.models) == 1:
         return f"There is only one model, {panel.models[0]}: no order to compare."
     found = agreements(panel)
-    if not found and (pairs := duels(panel)):
+    if not found and (pairs := pairwise_wins(panel)):
         return f"By {pairs.name}, {outcome(pairs)}."
     if not found:
         return "There is no second scheme to compare the order with: read the values and their intervals."

@@ -13,7 +13,6 @@ from string import Template
 
 from eval_engine.plain_text import plain
 from eval_engine.report.answers import Answers
-from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.cell import (
     UNDEFINED,
     best_value,
@@ -26,11 +25,12 @@ from eval_engine.report.cell import (
     ties_text,
     value_text,
 )
-from eval_engine.report.duels_block import duels_html
 from eval_engine.report.finding import BY_METRIC, certainty, conclusion, headline, verdicts
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
 from eval_engine.report.panel import TRUTHS, Panel, Scheme, panels
 from eval_engine.report.quality_block import checks_html, notices_html
+from eval_engine.report.wins_block import wins_html
+from eval_engine.storage.atomic_file import write_atomically
 
 PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
@@ -53,7 +53,7 @@ def save_html(
         picture=_picture(Path(picture), found)
         if picture is not None
         else "".join(f'<p class="lead">{escape(headline(p))}</p>' for p in found[:1]),
-        sections="\n".join(duels_html(panel) + _section(panel, answers.confidence) for panel in found)
+        sections="\n".join(wins_html(panel) + _section(panel, answers.confidence) for panel in found)
         or "<p>There are no estimates to report.</p>",
         facts=checks_html(answers.checks) + _facts(run_facts),
     )

@@ -2,7 +2,7 @@
 
 On top: what must be read first (plot_head.py). Left: per model the truth and each URE with its interval, and a small
 tick where the quantity that it estimates really is, if that is not the truth. Right: a bump chart (plot_orders.py).
-Below: chances to be the best and a matrix of verdicts (plot_duels.py), where models were compared.
+Below: chances to be the best and a matrix of verdicts (plot_wins.py), where models were compared.
 
 Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes. Colours are of the
 Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
@@ -24,15 +24,15 @@ from matplotlib.ticker import MaxNLocator
 from eval_engine.errors import DataError
 from eval_engine.metric import Metric
 from eval_engine.report.answers import Answers
-from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.cell import percent_text
-from eval_engine.report.duels import Duels, duels, outcome
 from eval_engine.report.estimate_row import defined
+from eval_engine.report.pairwise_wins import PairwiseWins, outcome, pairwise_wins
 from eval_engine.report.panel import LABELS, TRUTHS, Panel, Scheme, panels
-from eval_engine.report.plot_duels import MOST, draw_chances, draw_matrix, head_height, row_height
 from eval_engine.report.plot_head import draw_head, head
 from eval_engine.report.plot_orders import INK, MUTED, draw_orders
+from eval_engine.report.plot_wins import MOST, draw_chances, draw_matrix, head_height, row_height
 from eval_engine.report.short_names import short_names
+from eval_engine.storage.atomic_file import write_atomically
 
 DPI = 160
 WIDTH = 15.0  # inches
@@ -98,7 +98,7 @@ def _png(panel: Panel, every: list[Panel], answers: Answers) -> bytes:
 
 def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
     """The picture of this panel; every: all panels of the run."""
-    text, found, names = head(panel, every, answers.checks), duels(panel), short_names(panel.models)
+    text, found, names = head(panel, every, answers.checks), pairwise_wins(panel), short_names(panel.models)
     top, upper = text.height + TOP, ROW * max(len(panel.models), 3)
     height = top + upper + BOTTOM + (_height(found, names) if found else 0.0)
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
@@ -114,7 +114,7 @@ def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
     _draw_estimates(left, panel, answers.confidence, names)
     draw_orders(right, panel, names)
     if found:
-        _draw_duels(figure, found, top + upper + BOTTOM, names)
+        _draw_wins(figure, found, top + upper + BOTTOM, names)
     return figure
 
 
@@ -124,17 +124,17 @@ def _axes(figure: Figure, at: tuple[float, float], top: float, tall: float) -> A
     return figure.add_axes((at[0] / WIDTH, 1 - (top + tall) / height, (at[1] - at[0]) / WIDTH, tall / height))
 
 
-def _matrix(found: Duels) -> tuple[float, float]:
+def _matrix(found: PairwiseWins) -> tuple[float, float]:
     return MATRIX[0], min(MATRIX[1], MATRIX[0] + CELL * len(found.models))
 
 
-def _height(found: Duels, names: Mapping[str, str]) -> float:
+def _height(found: PairwiseWins, names: Mapping[str, str]) -> float:
     """Inches of the lower charts with all that belongs to them."""
     begin, end = _matrix(found)
     return ABOVE + head_height(found, end - begin, names) + row_height(found) * min(len(found.models), MOST) + BELOW
 
 
-def _draw_duels(figure: Figure, found: Duels, top: float, names: Mapping[str, str]) -> None:
+def _draw_wins(figure: Figure, found: PairwiseWins, top: float, names: Mapping[str, str]) -> None:
     height = figure.get_figheight()
     figure.add_artist(Line2D([0.02, 0.98], [1 - top / height] * 2, color="#e4e7eb", linewidth=1))
     title = textwrap.wrap(f"By {found.by}, {outcome(found)}", 120, max_lines=1, placeholder=" …")[0]

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from eval_engine.check_words import ANY_MEANING, ANY_REMEDY, MEANING, REMEDY
+from eval_engine.quality.check_words import ANY_MEANING, ANY_REMEDY, MEANING, REMEDY
 from eval_engine.report.cell import names_text
 from eval_engine.report.check_line import FAIL, WARN, CheckLine
 

@@ -22,10 +22,10 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.plot import DPI
 from eval_engine.report.plot_orders import INK, MUTED, PALE, TOO_HIGH
 from eval_engine.report.study_findings import LABELS, Study, headline, peaks, standings, trap, truly_better, winner
+from eval_engine.storage.atomic_file import write_atomically
 from eval_engine.studies.ure import FULL, AgreementRow
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b1f24")  # Okabe-Ito

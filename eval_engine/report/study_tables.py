@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from eval_engine.plain_text import plain
-from eval_engine.report.atomic_file import write_atomically
 from eval_engine.report.html import PAGE
 from eval_engine.report.study_findings import (
     DEBIASED,
@@ -30,6 +29,7 @@ from eval_engine.report.study_findings import (
     standings,
     wrong_pairs,
 )
+from eval_engine.storage.atomic_file import write_atomically
 from eval_engine.studies.ure import FULL, SCHEMES, Cell
 
 COLUMNS = (FULL, *SCHEMES)

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, gammainc, gammaincc, ndtr
 
-from eval_engine.statistics.drawing import Draws, Floats, Overlap
+from eval_engine.statistics.exposure_moments import Draws, Floats, Overlap
 
 
 class Chi(NamedTuple):

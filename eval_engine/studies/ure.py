@@ -32,14 +32,14 @@ from eval_engine.estimators.full_exposure import FULL_MACRO
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
-from eval_engine.evaluation import FACTS, rank_facts_of
+from eval_engine.evaluation.statistics_plan import FACTS, rank_facts_of
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.positive import Positive
+from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.statistics.agreement import agreement
 from eval_engine.statistics.ratio import NO_USERS, RatioSums, estimate, merge, ratio_sums
 from eval_engine.studies.even_draw import places_drawn, some_pairs
 from eval_engine.studies.settings import UreStudy
-from eval_engine.worker_process import settle
 
 FULL, CANDIDATES = "full", "candidates"
 ESTIMATORS = {FULL: FULL_MACRO, "traditional": TRADITIONAL, "ure_macro": URE_MACRO, "ure_micro": URE_MICRO}
@@ -49,7 +49,7 @@ SUMS = "model STRING, cell INT, " + ", ".join(f"{name} DECIMAL(38, 0)" for name 
 SUMS_ARROW = pa.schema([("model", pa.string()), ("cell", pa.int32()), *((name, SUM) for name in RatioSums._fields)])
 
 
-class Question(NamedTuple):
+class EvaluationSpec(NamedTuple):
     """What is asked of every model."""
 
     study: UreStudy
@@ -118,7 +118,7 @@ def _cutoffs(study: UreStudy, scheme: str) -> tuple[int, ...]:
     return study.traditional if scheme == "traditional" else study.ure
 
 
-def found_in(ranks: DataFrame, question: Question, confidence: float) -> Found:
+def found_in(ranks: DataFrame, question: EvaluationSpec, confidence: float) -> Found:
     """The study of rows of the ranks table: one Spark job."""
     wanted = ranks.select("model", "user_id", "candidates", "scored", "truth")
     added = (
@@ -167,11 +167,11 @@ def _known(x: float) -> float | None:
 
 def agreement_rows(estimates: Iterable[StudyEstimate], study: UreStudy, candidates: float) -> Iterator[AgreementRow]:
     """Every curve of the study, point by point."""
-    by_cell: dict[Cell, dict[str, float]] = {}
+    by_shard: dict[Cell, dict[str, float]] = {}
     for row in estimates:
-        by_cell.setdefault(Cell(*row[1:4]), {})[row.model] = math.nan if row.value is None else row.value
-    models = sorted({model for values in by_cell.values() for model in values})
-    values = {cell: np.array([of[model] for model in models]) for cell, of in by_cell.items()}
+        by_shard.setdefault(Cell(*row[1:4]), {})[row.model] = math.nan if row.value is None else row.value
+    models = sorted({model for values in by_shard.values() for model in values})
+    values = {cell: np.array([of[model] for model in models]) for cell, of in by_shard.items()}
     for cell in cells(study):
         if cell.exposures is None:
             continue
@@ -189,11 +189,11 @@ def agreement_rows(estimates: Iterable[StudyEstimate], study: UreStudy, candidat
             )  # fmt: skip
 
 
-def _summed(question: Question) -> Any:
+def _summed(question: EvaluationSpec) -> Any:
     """The function that adds up the users of a task: rows of ranks in, SUMS out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        prepare_worker()
         totals: dict[str, list[RatioSums]] = {}
         for batch in batches:
             for model in pc.unique(batch.column("model")).to_pylist():
@@ -210,7 +210,7 @@ def _summed(question: Question) -> Any:
     return run
 
 
-def sums_of(rows: pa.RecordBatch, question: Question) -> list[RatioSums]:
+def sums_of(rows: pa.RecordBatch, question: EvaluationSpec) -> list[RatioSums]:
     """The sums of every cell over some users of one model."""
     study, truth = question.study, rows.column("truth")
     facts = rank_facts_of({name: truth.field(name) for name in FACTS}, rows.column("candidates"), rows.column("scored"))

@@ -55,4 +55,4 @@ def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report:
         case ItemKNN():
             return item_knn(spec, logged, report)
         case WMF():
-            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))
+            return fit_wmf(spec, logged, seed, lambda delete_uncommitted: report(delete_uncommitted / spec.sweeps))

@@ -4,8 +4,8 @@
     p_ui = 1, c_ui = 1 + confidence for a logged positive;  p_ui = 0, c_ui = 1 for every other pair, logged or not
     x_u = (Y'Y + confidence * sum_{i in S_u} y_i y_i' + regularization * I)^-1  (1 + confidence) sum_{i in S_u} y_i
 
-[Hu, Koren, Volinsky 2008, Collaborative filtering for implicit feedback datasets] eqs 3, 4 and 5, with r_ui = 1. A sweep solves all users, then
-all items, each exactly by Cholesky: the objective never rises. Y'Y is made once for all, so that a sweep is O(n_positives d^2 + (n_users + n_items) d^3).
+[Hu, Koren, Volinsky 2008, Collaborative filtering for implicit feedback datasets] eqs 3, 4 and 5, with r_ui = 1. A delete_uncommitted solves all users, then
+all items, each exactly by Cholesky: the objective never rises. Y'Y is made once for all, so that a delete_uncommitted is O(n_positives d^2 + (n_users + n_items) d^3).
 
 Items start at normal draws of standard deviation 0.1 / sqrt(d) [Rendle, Krichene, Zhang, Koren 2022, Revisiting the performance of iALS]. Who has
 no positives is the zero vector, from the start. Solved in float64, scored in float32. Where regularization is 0, or lost beside Y'Y in rounding,
@@ -43,7 +43,7 @@ class Likes(NamedTuple):
 
 
 def fit_wmf(spec: WMF, logged: Logged, seed: int, report: Callable[[int], None]) -> VectorScorer:
-    """Vectors after all sweeps; `report` is told the number of each sweep done, from 1."""
+    """Vectors after all sweeps; `report` is told the number of each delete_uncommitted done, from 1."""
     liked = logged.positives()
     by_user, by_item = (
         Likes.of(liked.users, liked.items, liked.n_users),
@@ -51,10 +51,10 @@ def fit_wmf(spec: WMF, logged: Logged, seed: int, report: Callable[[int], None])
     )
     items = first_items(spec, by_item, seed)
     users = torch.zeros(logged.n_users, spec.dims, dtype=torch.float64)
-    for sweep in range(1, spec.sweeps + 1):
+    for delete_uncommitted in range(1, spec.sweeps + 1):
         users = solve(spec, by_user, items)
         items = solve(spec, by_item, users)
-        report(sweep)
+        report(delete_uncommitted)
     return VectorScorer(users.float(), items.float())
 
 

@@ -33,9 +33,9 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from eval_engine import tables
-from eval_engine.delta_commit import delta_uri
-from eval_engine.object_store import hadoop_version
-from eval_engine.stored_file import located
+from eval_engine.lake.commits import delta_uri
+from eval_engine.spark.object_store import hadoop_version
+from eval_engine.storage.stored_file import located
 from tests.conftest import SmallRun
 
 STARTED = time.monotonic()

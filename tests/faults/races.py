@@ -22,11 +22,11 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from deltalake import DeltaTable
+from tests.eval_engine.test_delta_commit import JOBS, race
 
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from tests.conftest import SmallRun
-from tests.eval_engine.test_delta_commit import JOBS, race
 
 TABLES = (RUNS, QUALITY, ESTIMATES, COMPARISONS)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from eval_engine.delta_jars import spark_home
-from eval_engine.java import java_home
-from eval_engine.session import QUICK_START
+from eval_engine.spark.delta_jars import spark_home
+from eval_engine.spark.java import java_home
+from eval_engine.spark.session import QUICK_START
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from eval_engine.errors import DataError, LakeError, PlumblineError, told_plainly
-from eval_engine.lake import Lake
+from eval_engine.errors import DataError, LakeError, PlumblineError, as_operator_error
+from eval_engine.lake.lake import Lake
 from eval_engine.ranking.rank import plans
 from eval_engine.tables import ESTIMATES, RANKS
 from jobs import rank as job
@@ -285,7 +285,7 @@ def test_a_score_file_that_is_not_whole(small_run: Any, spark: SparkSession, fir
     config = load(path)
     lake = Lake(spark, config.lake)
     told = pytest.raises(DataError, match=r"part-0.parquet cannot be read|scores of a: .*cannot be read")
-    with told, told_plainly(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)):
+    with told, as_operator_error(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)):
         pass
 
 
@@ -311,7 +311,7 @@ def test_a_score_file_that_changes_after_planning(small_run: Any, spark: SparkSe
         DataError, match=r"part-0.parquet was replaced, changed or removed while it was read.*Start the run again"
     )
     lake = Lake(spark, config.lake)
-    with told, told_plainly(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)) as inputs:
+    with told, as_operator_error(), job.checked(spark, config, lake, job.already_ranked(spark, config, lake)) as inputs:
         made = plans(inputs.found)
         if what == "vanished":
             file.unlink()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from eval_engine.java import java_home
-from eval_engine.session import DELTA, EMBEDDED, QUICK_START
+from eval_engine.spark.java import java_home
+from eval_engine.spark.session import DELTA, EMBEDDED, QUICK_START
 from tests.eval_engine.ranking.test_layouts import long_files, rows
 from tests.eval_engine.ranking.test_rank import check_ranks
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.tables import QUALITY, RANKS
 from jobs import evaluate, rank, report
 from jobs.cli import load

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.tables import RANKS
 from jobs import evaluate, rank, train
 from jobs.cli import load

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from eval_engine import run_log as logs
 from eval_engine.errors import ClusterError, DataError, DiskFullError, PlumblineError, known_error
+from eval_engine.spark import run_log as logs
 from tests.jobs.test_bad_input import vector, with_nan
 
 ROOT = Path(__file__).parent.parent.parent

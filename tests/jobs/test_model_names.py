@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from jobs import rank
 from jobs.cli import load
 

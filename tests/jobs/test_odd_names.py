@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.report.panel import panels
 from eval_engine.report.plot import STYLE, draw
 from eval_engine.tables import TRIALS

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.tables import TABLES, TRIALS, Table
 from jobs.cli import load
 from jobs.train import run as train

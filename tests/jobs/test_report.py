@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from eval_engine.errors import DataError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.metric import Metric
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.tables import COMPARISONS, ESTIMATES

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.delta_commit import commit_files
-from eval_engine.delta_table import files_of
 from eval_engine.errors import DataError, LakeError, StageError
-from eval_engine.lake import Lake
-from eval_engine.process_id import process_id
+from eval_engine.lake.commits import commit_files
+from eval_engine.lake.delta_table import files_of
+from eval_engine.lake.lake import Lake
+from eval_engine.storage.process_id import process_id
 from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS
 from jobs import evaluate, rank, report
 from jobs.cli import load

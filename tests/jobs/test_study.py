@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError, StageError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.positive import Positive
-from eval_engine.session import batches_by_bytes, planned_once
-from eval_engine.studies.ure import Question, found_in
+from eval_engine.spark.session import batches_by_bytes, planned_once
+from eval_engine.studies.ure import EvaluationSpec, found_in
 from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
 from jobs import rank, study
 from jobs.cli import load
@@ -60,7 +60,7 @@ def test_the_same_tables_on_one_and_three_partitions(studied: tuple[Any, str], s
     for n in (1, 3):
         with planned_once(spark), batches_by_bytes(spark):
             found = found_in(
-                ranks.repartition(n, "user_id"), Question(config.study, Positive(">", 3.0), "expected"), 0.95
+                ranks.repartition(n, "user_id"), EvaluationSpec(config.study, Positive(">", 3.0), "expected"), 0.95
             )
         assert sorted(("small", *row) for row in found.agreement) == sorted(written[0])
         assert sorted(map(str, (("small", *row) for row in found.estimates))) == sorted(
@@ -106,7 +106,7 @@ def test_what_cannot_be_studied_says_why(studied: tuple[Any, str], spark: SparkS
     assert config.study
     ranks, question = (
         Lake(spark, config.lake).read(RANKS, config.run_id),
-        Question(config.study, config.positive, "expected"),
+        EvaluationSpec(config.study, config.positive, "expected"),
     )
     found = found_in(ranks.where("model IN ('a', 'b')"), question, 0.95)
     reason = "2 models have both values, but a correlation says something of 3 or more"

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.tables import TRIALS
 from jobs import evaluate, rank, train
 from jobs.cli import load

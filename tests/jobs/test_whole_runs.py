@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine import full_recall, full_recall_micro, rank_facts, traditional_recall, ure_recall, ure_recall_micro
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from jobs import rank
 from jobs.cli import load
 
@@ -80,14 +80,14 @@ def test_a_second_run_on_other_partitions_leaves_the_same_tables(finished_run: A
 
 
 def test_workers_and_spark_read_the_same_of_ranks(finished_run: Any, spark: SparkSession) -> None:
-    from eval_engine.evaluation import STATISTICS_COLUMNS, statistics, statistics_of_files
+    from eval_engine.evaluation.spec import EvaluationSpec
+    from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics, statistics_of_files
     from eval_engine.metric import Metric
     from eval_engine.positive import Positive
-    from eval_engine.question import Question
     from eval_engine.tables import RANKS
 
     lake, run_id = Lake(spark, finished_run.config["lake"]), finished_run.config["run_id"]
-    question = Question(
+    question = EvaluationSpec(
         (Metric("recall", 3), Metric("auc", 0)),
         (Metric("recall", 2),),
         Positive(">", 3.0),
@@ -153,7 +153,7 @@ def test_inputs_of_any_kind_with_ids_that_are_strings(finished_run: Any, small_r
 
 def test_csv_numbers_are_numbers_and_only_then(small_run: Any, spark: SparkSession) -> None:
     from eval_engine.config import Input
-    from eval_engine.inputs import read_input
+    from eval_engine.inputs.read import read_input
 
     wanted = {"user_id": "id", "item_id": "id", "value": "value"}
     small_run.folder.mkdir(exist_ok=True)

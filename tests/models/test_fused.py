@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from eval_engine.config import Input, Inputs
 from eval_engine.errors import LakeError
-from eval_engine.ranking import part_files
+from eval_engine.lake import part_files
 from models import fused as module
 from models.errors import TrainingError
 from models.fused import Ranked, Run, block_users, rank_fused, write_fused

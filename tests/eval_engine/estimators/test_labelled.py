@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.kernels.gain import TIES
+from eval_engine.kernels.order_among_labels import pairs_won
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
-from eval_engine.kernels.within_labelled import pairs_won
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf])
 

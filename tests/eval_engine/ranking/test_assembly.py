@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval_engine.packed import unpack
-from eval_engine.parcels import opened
+from eval_engine.inputs.score_files import Files, ScoreFile, Source
 from eval_engine.ranking.assembly import Assembly, assemble
-from eval_engine.ranking.cells import kept_users, pair_splits, read_splits
 from eval_engine.ranking.facts import Facts, from_json, to_json, together
-from eval_engine.ranking.settings import Files, Ranking, ScoreFile, Source
+from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.splits import plan_splits
+from eval_engine.ranking.user_shards import kept_users, pair_splits, read_splits
+from eval_engine.spark.arrow_blobs import decode
+from eval_engine.spark.binary_lists import unpack
 
 ITEMS = 20
 
@@ -79,27 +80,27 @@ class World:
             ScoreFile(str(folder / "l1"), long),
         )
 
-    def assembled(self, n_readers: int, n_cells: int, policy: str) -> tuple[dict[str, list[Any]], Facts]:
+    def assembled(self, n_readers: int, n_shards: int, policy: str) -> tuple[dict[str, list[Any]], Facts]:
         """What comes out, by kind, and the facts."""
         splits = plan_splits(self.files, 3)
         columns = {"user_id": "who", "item_id": "what", "value": "value"}
         pairs = pair_splits({source: ((str(self.folder / source),), columns) for source in self.pairs}, n_readers)
-        cells: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-        read = read_splits(self.files, splits, pairs, n_readers, n_cells)
+        shards: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        read = read_splits(self.files, splits, pairs, n_readers, n_shards)
         found = [batch for n in range(n_readers) for batch in read(iter([pa.RecordBatch.from_pydict({"id": [n]})]))]
         kept = pa.RecordBatch.from_pydict({"model": ["k"] * len(self.kept), "user_id": ids(self.kept, self.text)})
-        found += kept_users(n_cells)(iter([kept]))
+        found += kept_users(n_shards)(iter([kept]))
         for batch in found:
             for row in range(batch.num_rows):
-                cells[batch["cell"][row].as_py()].append(batch.slice(row, 1))
+                shards[batch["shard"][row].as_py()].append(batch.slice(row, 1))
         ranking = Ranking(ITEMS, 5, (str(self.folder / "catalogue"),), policy)
         how = Assembly(
             ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), True, False, "STRING" if self.text else "BIGINT"
         )
         rows: dict[str, list[Any]] = defaultdict(list)
         facts = []
-        for some in (sorted(cells)[::2], sorted(cells)[1::2]):  # two tasks
-            for batch in assemble(how)(iter([row for cell in some for row in cells[cell][::-1]])):
+        for some in (sorted(shards)[::2], sorted(shards)[1::2]):  # two tasks
+            for batch in assemble(how)(iter([row for shard in some for row in shards[shard][::-1]])):
                 for n, kind in enumerate(batch["kind"].to_pylist()):
                     if kind == "facts":
                         facts.append(from_json(batch["rows"][n].as_py()))
@@ -109,10 +110,10 @@ class World:
         return rows, together(facts)
 
     @staticmethod
-    def _rows(parcel: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        found = opened(parcel["rows"])
+    def _rows(blob: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        found = decode(blob["rows"])
         for row in found.to_pylist():
-            yield {name: parcel[name][0].as_py() for name in ("task", "file", "block")} | row
+            yield {name: blob[name][0].as_py() for name in ("task", "file", "block")} | row
 
     def labels(self, user: int) -> tuple[list[int], list[int]]:
         """Positions of the user's exposures that can be used, and of its logged pairs."""
@@ -134,10 +135,10 @@ def numbers(packed: bytes, kind: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize(("n_readers", "n_cells"), [(1, 1), (5, 13)])
-def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_readers: int, n_cells: int) -> None:
+@pytest.mark.parametrize(("n_readers", "n_shards"), [(1, 1), (5, 13)])
+def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_readers: int, n_shards: int) -> None:
     world = World(tmp_path, text)
-    found, facts = world.assembled(n_readers, n_cells, "quarantine")
+    found, facts = world.assembled(n_readers, n_shards, "quarantine")
     covered = world.covered()
     places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for row, user in enumerate(world.dense.tolist()):

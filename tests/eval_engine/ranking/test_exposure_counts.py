@@ -1,4 +1,4 @@
-"""What is counted of exposures, cell by cell and block by block, against loops over users and items; no Spark."""
+"""What is counted of exposures, shard by shard and block by block, against loops over users and items; no Spark."""
 
 import math
 from fractions import Fraction
@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval_engine.packed import pack
-from eval_engine.parcels import bundled
 from eval_engine.positive import Positive
 from eval_engine.ranking import exposure_counts
 from eval_engine.ranking.exposure_counts import (
@@ -26,7 +24,9 @@ from eval_engine.ranking.exposure_counts import (
 )
 from eval_engine.ranking.facts import Facts, together
 from eval_engine.ranking.settings import Ranking
-from eval_engine.statistics.drawing import deviance
+from eval_engine.spark.arrow_blobs import encode_by_key
+from eval_engine.spark.binary_lists import pack
+from eval_engine.statistics.exposure_moments import deviance
 
 ITEMS = 23
 
@@ -43,7 +43,7 @@ def users_and_items(rng: np.random.Generator, unseen: bool) -> list[tuple[list[i
     return found
 
 
-def cell(
+def shard(
     users: list[tuple[list[int], list[float], list[int]]], unscored: int, unseen: bool
 ) -> tuple[dict[str, int], pa.RecordBatch]:
     """What is counted of these users, the first `unscored` of whom lack a score."""
@@ -59,18 +59,18 @@ def cell(
     )
 
 
-def blocks(cells: list[tuple[dict[str, int], pa.RecordBatch]], folder: Any) -> tuple[dict[str, int], list[Block]]:
-    """The sums over all cells, and the blocks."""
+def blocks(shards: list[tuple[dict[str, int], pa.RecordBatch]], folder: Any) -> tuple[dict[str, int], list[Block]]:
+    """The sums over all shards, and the blocks."""
     nothing = Facts({}, {}, 0, {}, {}, {})
-    exposed = together(nothing._replace(exposed=sums) for sums, _ in cells).exposed
+    exposed = together(nothing._replace(exposed=sums) for sums, _ in shards).exposed
     pq.write_table(
         pa.table({"item_id": np.arange(ITEMS) + 500, "position": np.arange(ITEMS, dtype=np.int32)}),
         folder / "catalogue",
     )
     rows: list[tuple[int, Any]] = [(block, None) for block in range(-(-ITEMS // block_size(ITEMS)))]
-    for _, counts in cells:
-        (numbers,), parcels = bundled(counts, counts.column("position").to_numpy() // block_size(ITEMS))
-        rows += list(zip(numbers.tolist(), parcels.to_pylist(), strict=True))
+    for _, counts in shards:
+        (numbers,), blobs = encode_by_key(counts, counts.column("position").to_numpy() // block_size(ITEMS))
+        rows += list(zip(numbers.tolist(), blobs.to_pylist(), strict=True))
     rows.sort(key=lambda row: row[0])
     batch = pa.RecordBatch.from_pydict(
         {"block": pa.array([b for b, _ in rows], pa.int64()), "rows": pa.array([r for _, r in rows], pa.binary())}
@@ -88,7 +88,7 @@ def test_counts_and_sums_against_loops(
 ) -> None:
     monkeypatch.setattr(exposure_counts, "LEAST_ITEMS", items_per_block)
     users = users_and_items(np.random.default_rng(4), unseen)
-    exposed, found = blocks([cell(users[:17], 6, unseen), cell(users[17:], 0, unseen)], tmp_path)
+    exposed, found = blocks([shard(users[:17], 6, unseen), shard(users[17:], 0, unseen)], tmp_path)
     shown = [user for user in users if user[0]]
     assert exposed["n_users"] == len(shown) == 39
     assert exposed["n_exposures"] == sum(len(e) for e, _, _ in users)
@@ -130,12 +130,12 @@ def test_counts_and_sums_against_loops(
 
 def test_the_same_bits_however_users_are_divided(tmp_path: Any) -> None:
     users = users_and_items(np.random.default_rng(5), True)
-    one = blocks([cell(users, 0, True)], tmp_path)
-    assert blocks([cell(users[n : n + 3], 0, True) for n in range(0, 40, 3)][::-1], tmp_path) == one
+    one = blocks([shard(users, 0, True)], tmp_path)
+    assert blocks([shard(users[n : n + 3], 0, True) for n in range(0, 40, 3)][::-1], tmp_path) == one
 
 
 def test_users_without_exposures_count_nothing(tmp_path: Any) -> None:
-    exposed, (block,) = blocks([cell([([], [], [1, 2])], 0, True)], tmp_path)
+    exposed, (block,) = blocks([shard([([], [], [1, 2])], 0, True)], tmp_path)
     assert exposed == {}
     assert block == Block(0, 0.0, 0.0, 0.0, [])
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from eval_engine.lake import Lake
+from eval_engine.lake.lake import Lake
 from eval_engine.ranking.thresholds import thresholds_sql
 from eval_engine.tables import RANKS
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 from rich.console import Console
 
-from eval_engine.check_words import MEANING, REMEDY
+from eval_engine.quality.check_words import MEANING, REMEDY
 from eval_engine.report.answers import Answers
 from eval_engine.report.check_line import ORDER, CheckLine
 from eval_engine.report.comparison_row import ComparisonRow

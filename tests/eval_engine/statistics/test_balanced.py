@@ -12,7 +12,7 @@ UNITS = 16
 
 
 def strata(n, recall, e, candidates, models=1):
-    """Sums by (e, N, n) of users dealt out to units in turn; recall (models, users)."""
+    """Sums by (e, N, n) of users assign_tasks out to units in turn; recall (models, users)."""
     e, candidates = np.broadcast_to(e, n.shape), np.broadcast_to(candidates, n.shape)
     kinds, which = np.unique(np.stack([two_digits(e), two_digits(candidates), lump_of(n)]), axis=1, return_inverse=True)
     row = np.arange(n.size) % UNITS * kinds.shape[1] + which.reshape(-1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom, kstest
 
-from eval_engine.statistics.drawing import Draws, Overlap, deviance, draws, overlap
+from eval_engine.statistics.exposure_moments import Draws, Overlap, deviance, draws, overlap
 from eval_engine.statistics.uniformity import both, chi_square, gamma_tail, overlap_p, rounded, two_sided
 
 

@@ -17,7 +17,17 @@ from eval_engine.positive import Positive
 from eval_engine.statistics.ratio import RatioSums, estimate, merge, ratio_sums
 from eval_engine.studies.even_draw import places_drawn, some_pairs
 from eval_engine.studies.settings import UreStudy
-from eval_engine.studies.ure import CANDIDATES, FULL, Cell, Found, Question, agreement_rows, cells, found_of, sums_of
+from eval_engine.studies.ure import (
+    CANDIDATES,
+    FULL,
+    Cell,
+    EvaluationSpec,
+    Found,
+    agreement_rows,
+    cells,
+    found_of,
+    sums_of,
+)
 
 N_USERS, N_ITEMS = 60, 14
 STUDY = UreStudy(
@@ -28,7 +38,7 @@ STUDY = UreStudy(
     show={"exposures": 4, "traditional": 2, "ure": 2},
     seed=3,
 )
-QUESTION = Question(STUDY, Positive(">", 3.0), "expected")
+QUESTION = EvaluationSpec(STUDY, Positive(">", 3.0), "expected")
 
 
 def rows(scores: np.ndarray, values: np.ndarray, labelled: int = N_ITEMS) -> pa.RecordBatch:
@@ -162,7 +172,7 @@ def test_bad_truth_is_an_error_with_a_remedy():
     values, models = world()
     with pytest.raises(DataError, match=r"truth: user_id=100 has labels of 9 of 14 candidates.*Label the others"):
         sums_of(rows(models[0], values, labelled=9), QUESTION)
-    many = Question(STUDY.model_copy(update={"exposures": (4, 14)}), QUESTION.positive, "expected")
+    many = EvaluationSpec(STUDY.model_copy(update={"exposures": (4, 14)}), QUESTION.positive, "expected")
     with pytest.raises(
         DataError, match=r"study.exposures: 14 cannot be drawn of the 14 candidates of user_id=100 .*Lower it"
     ):

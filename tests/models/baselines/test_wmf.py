@@ -1,4 +1,4 @@
-"""WMF against least squares by loops, against implicit, and its objective from sweep to sweep."""
+"""WMF against least squares by loops, against implicit, and its objective from delete_uncommitted to delete_uncommitted."""
 
 from itertools import pairwise
 
