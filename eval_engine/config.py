@@ -135,6 +135,7 @@ class Inputs(Strict):
     catalogue: Input
     exposures: Input
     feedback: Input | None = Field(None, description="logged feedback; needed for frame: unseen")
+    heldout: Input | None = Field(None, description="logged pairs kept from training")
     truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
 
 

@@ -22,7 +22,7 @@ from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.tables import COMPARISONS, ESTIMATES, RANKS, STATISTICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import fresh_ranks, ranks_token, stage
+from jobs.stage import stage
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
@@ -36,15 +36,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         asked.ties,
         ("random", "truth") if config.inputs.truth else ("random",),
     )
-    ranked = fresh_ranks(lake, config.run_id)
     with (
-        stage(
-            lake,
-            config,
-            "evaluate",
-            {RANKS.name: ranks_token(lake, config.run_id)},
-            (STATISTICS, ESTIMATES, COMPARISONS),
-        ),
+        stage(lake, config, "evaluate") as running,
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
@@ -55,7 +48,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             raise DataError(
                 f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what is damaged."
             )
-        gaps = user_gaps(lake, config.run_id, ranked)
+        gaps = user_gaps(lake, config.run_id, running.before["rank"])
         if files and not gaps:
             plan = statistics_of_files(spark, [(f.path, str(f.partition["model"]), f.n_bytes) for f in files], question)
         else:
@@ -75,6 +68,6 @@ def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("evaluate", run)
+    main("evaluate")
