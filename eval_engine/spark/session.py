@@ -8,7 +8,7 @@ workers would write to the terminal goes there; under spark-submit only if nobod
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -18,6 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import PlumblineError
+from eval_engine.spark.class_archive import empty_conf, usable_archive
 from eval_engine.spark.delta_jars import PACKAGE, fetch_delta
 from eval_engine.spark.java import java_home
 from eval_engine.spark.object_store import s3_settings
@@ -102,11 +103,16 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
 
 def _start_java(settings: dict[str, str], log: Path) -> None:
     """Start the Java of an embedded session, if there is none, with a log file as its terminal; its Python workers write where it does."""
-    with log.open("a") as file:
+    if SparkContext._gateway:
+        return
+    with log.open("a") as file, ExitStack() as while_it_starts:
+        if archive := usable_archive():
+            options = f'{settings["spark.driver.extraJavaOptions"]} "-XX:SharedArchiveFile={archive}"'
+            settings = settings | {"spark.driver.extraJavaOptions": options}
+            while_it_starts.enter_context(empty_conf())
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        if not SparkContext._gateway:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
-            SparkContext._ensure_initialized(gateway=gateway)
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _log_is_configured(given: SparkConf) -> bool:
