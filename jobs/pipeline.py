@@ -1,11 +1,12 @@
 """The stages of a run, as data: what each does, reads and writes, and what must be done before it.
 
-The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage (jobs/stage.py), the
-check of output folders (jobs/outputs.py) and docs/stages.md all read STAGES. A stage is one entry here and one file
-jobs/NAME.py with a function `run`; no stage is imported before it runs.
+The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage
+(jobs/stage.py), the check of output folders (jobs/outputs.py) and docs/stages.md (`python -m jobs.pipeline` prints
+its table) all read STAGES. A stage is one entry here and one file jobs/NAME.py with a function `run`; no stage is
+imported before it runs.
 
-In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the log of
-`split`), at the path that the config gives it.
+In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the
+log of `split`), at the path that the config gives it.
 """
 
 from collections.abc import Iterator
@@ -131,3 +132,23 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
             yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
         elif isinstance(read, str) and (where := getattr(config.inputs, read, None)):
             yield read, where
+
+
+def as_markdown() -> str:
+    """The stages as the table of docs/stages.md."""
+    head = ("stage", "does", "section", "after", "reads", "writes", "Spark")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name, stage in STAGES.items():
+        writes = [*stage.writes, *stage.folders]
+        cells = [f"`{name}`", stage.about, f"`{stage.section}`" if stage.section else "", ", ".join(stage.after)]
+        cells += [", ".join(map(_shown, names)) for names in (stage.reads, writes)]
+        lines.append("| " + " | ".join([*cells, stage.spark]) + " |")
+    return "\n".join(lines)
+
+
+def _shown(table: Table | str) -> str:
+    return f"`{table.name}`" if isinstance(table, Table) else table
+
+
+if __name__ == "__main__":
+    print(as_markdown())

@@ -65,7 +65,8 @@ def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[Es
     found = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
     if not found:
         raise DataError(
-            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give another --lake."
+            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, "
+            "or give another --lake."
         )
     known = [name for name in EstimateRow._fields if name in found[0]]  # lakes of earlier versions have fewer
     return [EstimateRow(**{name: row[name] for name in known}) for row in found], found[0]["confidence"]

@@ -1,11 +1,13 @@
-"""Several processes that train one model: each takes its rows of every batch, gradients are added up, and all make the same step.
+"""Several processes that train one model: each takes its rows of every batch, gradients are added up, and all make the
+same step.
 
     torchrun --nproc-per-node 2 jobs/train.py --config conf/run.yaml          on one machine, gloo on CPU, nccl on GPU
     jobs/train.py --config conf/run.yaml --processes 2                        on a Spark cluster, by TorchDistributor
 
-Every process draws the whole batch from the same generator, so n processes learn from what one would, and differ from it by rounding alone. What is a
-property of a whole batch, not a mean over its rows (SimGCL's contrast, Boratto's correlation), is taken over each process's own rows.
-A single process needs no torch here: a run that has nothing to train does not import it.
+Every process draws the whole batch from the same generator, so n processes learn from what one would, and differ from
+it by rounding alone. What is a property of a whole batch, not a mean over its rows (SimGCL's contrast, Boratto's
+correlation), is taken over each process's own rows. A single process needs no torch here: a run that has nothing to
+train does not import it.
 """
 
 import os

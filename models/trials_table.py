@@ -1,4 +1,6 @@
-"""The lake's trials table as training writes it, without Spark: a row for each model of a run, put in place when the model is done or has failed."""
+"""The lake's trials table as training writes it, without Spark: a row for each model of a run, put in place when the
+model is done or has failed.
+"""
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,7 +45,8 @@ def note_trial(uri: str, run_id: str, trial: Trial) -> None:
         commit_files(uri, TRIALS, [write_file(uri, pa.table(columns), where)], where)
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} Give a writable `lake` in the config."
+            f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} "
+            "Give a writable `lake` in the config."
         ) from None
 
 

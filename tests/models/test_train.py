@@ -198,7 +198,9 @@ def test_ranks_from_the_same_inputs_are_not_made_again(
 ) -> None:
     spec = Train(output="ranks", seed=1, models=(MODELS[1], MODELS[2]))
     trained: list[str] = []
-    monkeypatch.setattr("models.train_model.learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1])
+    monkeypatch.setattr(
+        "models.train_model.learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1]
+    )
 
     def made(spec: Train, run: Run) -> list[str]:
         trained.clear()
