@@ -7,8 +7,9 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from eval_engine.errors import LakeError
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.lake.commits import commit_files, write_file
-from eval_engine.lake.delta_table import arrow_schema, make_table, rows_of
+from eval_engine.lake.delta_table import make_table, rows_of
 from eval_engine.tables import TRIALS
 from models.spec.train import Model
 from models.training import Fit

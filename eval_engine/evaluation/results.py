@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.registry import estimator as estimator_of
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.statistics.balanced import Strata, balanced
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS
 from eval_engine.statistics.comparison import Comparison, compare
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES, split
+from eval_engine.tables import COMPARISONS, ESTIMATES
 
 Doubles = npt.NDArray[np.floating[Any]]
 UNITS = 32  # groups of buckets that the jackknife leaves out
@@ -58,11 +59,7 @@ def estimates_and_comparisons(
     statistics: DataFrame, asking: InferenceSettings, estimators: Sequence[Estimator] = ESTIMATORS
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows of both tables, but for run_id, of rows of the statistics table."""
-    columns = {
-        table: ", ".join(c.removesuffix(" NOT NULL") for c in split(table.ddl) if not c.startswith("run_id"))
-        for table in (ESTIMATES, COMPARISONS)
-    }
-    structs = {table: f"ARRAY<STRUCT<{ddl}>>" for table, ddl in columns.items()}
+    estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
 
     def run(table: pa.Table) -> pa.Table:
         estimates, comparisons = of_group(table, asking, estimators)
@@ -73,7 +70,7 @@ def estimates_and_comparisons(
     grouped = (
         statistics.repartition(n_partitions, *keys)
         .groupBy(*keys)
-        .applyInArrow(run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}")
+        .applyInArrow(run, f"estimates {estimates_type}, comparisons {comparisons_type}")
     )
     found = grouped.collect()
     estimates = sorted(tuple(row) for group in found for row in group["estimates"])
@@ -82,11 +79,10 @@ def estimates_and_comparisons(
 
 
 def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]) -> pa.Table:
-    kinds = {"STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
     columns = {}
     for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons)):
-        fields = [(c.split()[0], kinds[c.split()[1]]) for c in split(table.ddl) if not c.startswith("run_id")]
-        dicts = [dict(zip([f for f, _ in fields], row, strict=True)) for row in rows]
+        fields = list(arrow_schema(table, "BIGINT"))[1:]  # without run_id
+        dicts = [dict(zip([field.name for field in fields], row, strict=True)) for row in rows]
         columns[name] = pa.array([dicts], pa.list_(pa.struct(fields)))
     return pa.table(columns)
 

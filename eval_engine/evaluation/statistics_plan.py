@@ -27,16 +27,14 @@ from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
 from eval_engine.storage.stored_file import open_file
-from eval_engine.tables import STATISTICS, split
+from eval_engine.tables import STATISTICS
 
 AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on together
 USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
 SUMS_AT_ONCE = 1 << 20  # users times cutoffs: what is kept of each gain
 TASK_BYTES = 64 * 2**20
 FEW_TASKS = 16  # that there are at least, if there are files for them
-STATISTICS_COLUMNS = ", ".join(
-    column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id")
-)
+STATISTICS_COLUMNS = STATISTICS.row_ddl()
 FACTS = (
     "values",
     "above",

@@ -5,7 +5,6 @@ constraints by the table features that Spark knows them by; files that are commi
 """
 
 import random
-import re
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,19 +16,11 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 
 from eval_engine.errors import DataError, LakeError
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.lake.commits import TRIES, active_files, delta_uri, disk_path
 from eval_engine.storage.stored_file import full_path, located
-from eval_engine.tables import Table, split
+from eval_engine.tables import Table
 
-TYPES = {
-    "STRING": pa.string(),
-    "BIGINT": pa.int64(),
-    "INT": pa.int32(),
-    "DOUBLE": pa.float64(),
-    "FLOAT": pa.float32(),
-    "BOOLEAN": pa.bool_(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-}
 IDS = {"int64": "BIGINT", "string": "STRING", "large_string": "STRING", "string_view": "STRING"}  # Arrow's name: SQL's
 FEATURES = [TableFeatures.AppendOnly, TableFeatures.Invariants, TableFeatures.CheckConstraints]
 
@@ -168,32 +159,3 @@ def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
         }
         for row in found.to_pylist()
     ]
-
-
-def arrow_schema(table: Table, id_type: str) -> pa.Schema:
-    """The contract's columns as Arrow types.
-
-    >>> arrow_schema(Table("t", "", "a ID NOT NULL, b STRUCT<c: ARRAY<INT>, d: STRING>", ("a",)), "BIGINT").field("b").type
-    StructType(struct<c: list<item: int32>, d: string>)
-    """
-    columns = (column.split(maxsplit=1) for column in split(table.columns(id_type)))
-    return pa.schema(
-        [
-            pa.field(name, _type(kind.removesuffix(" NOT NULL")), not kind.endswith(" NOT NULL"))
-            for name, kind in columns
-        ]
-    )
-
-
-def _type(text: str) -> pa.DataType:
-    if match := re.fullmatch(r"ARRAY<(.*)>", text):
-        return pa.list_(_type(match[1]))
-    if match := re.fullmatch(r"STRUCT<(.*)>", text):
-        return pa.struct(
-            [(name, _type(kind.strip())) for name, kind in (field.split(":", 1) for field in split(match[1]))]
-        )
-    if match := re.fullmatch(r"MAP<(.*)>", text):
-        return pa.map_(*(_type(kind) for kind in split(match[1])))
-    if match := re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", text):
-        return pa.decimal128(int(match[1]), int(match[2]))
-    return TYPES[text]

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from eval_engine.config import check_run_id
 from eval_engine.errors import DataError, LakeError, PlumblineError, as_operator_error
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.lake.commits import (
     Expected,
     WrittenFile,
@@ -32,13 +33,13 @@ from eval_engine.lake.commits import (
     new_attempt,
     write_file,
 )
-from eval_engine.lake.delta_table import StoredFile, arrow_schema, files_of, make_table, partitions_of, rows_of
+from eval_engine.lake.delta_table import StoredFile, files_of, make_table, partitions_of, rows_of
 from eval_engine.lake.part_files import Target, delete_uncommitted
 from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.stored_file import full_path, located
-from eval_engine.tables import Table, split
+from eval_engine.tables import Table
 
 log = logging.getLogger(__name__)
 UNWRITABLE = re.compile(
@@ -137,8 +138,7 @@ class Lake:
         """Like replace, of a few rows; each has the table's columns, without those in `where`, in order."""
         names = [name for name in table.names if name not in where]
         if self.spark_only_reason:
-            kinds = dict(zip(table.names, split(table.columns(id_type)), strict=True))
-            schema = ", ".join(kinds[name].removesuffix(" NOT NULL") for name in names)
+            schema = table.row_ddl(id_type, without=where)
             self.replace(table, self.spark.createDataFrame([tuple(row) for row in rows], schema), where)
             return
         self.create(table, id_type, where)
@@ -175,9 +175,7 @@ class Lake:
 
     def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
         """Like replace, of what `worker` makes of the rows by mapInArrow: the table's columns, less those in `where`; a few per task. The rows that were written."""
-        schema = ", ".join(
-            kind for name, kind in zip(table.names, split(table.columns("BIGINT")), strict=True) if name not in where
-        ).replace(" NOT NULL", "")
+        schema = table.row_ddl(without=where)
         if self.spark_only_reason:
             self.replace(table, rows.mapInArrow(worker, schema), where)
             return self.read(table, where["run_id"])
@@ -283,13 +281,12 @@ class Lake:
             rules = ", ".join(f"'delta.constraints.rule_{n}' = {_quoted(rule)}" for n, rule in enumerate(table.rules))
             properties = f"TBLPROPERTIES ({rules})" if rules else ""
             self.spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA "
+                f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.ddl(id_type)}) USING DELTA "
                 f"PARTITIONED BY ({', '.join(table.partitions)}) COMMENT {_quoted(table.about)} {properties}"
             )
             have = self._columns(table) or {}
-        kinds = dict(zip(table.names, split(table.columns(id_type)), strict=True))
-        if new := [kind.removesuffix(" NOT NULL") for name, kind in kinds.items() if name not in have]:
-            self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(new)})")
+        if not set(table.names) <= set(have):
+            self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({table.row_ddl(id_type, without=have)})")
             have = self._columns(table) or {}
         if set(have) != set(table.fields):
             raise LakeError(

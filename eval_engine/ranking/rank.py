@@ -189,12 +189,7 @@ def plans(found: Assembled) -> list[Plan]:
 
 def ranked_rows(plans: list[Plan], id_type: str) -> DataFrame:
     """The ranks table's rows, but for run_id and inputs."""
-    columns = (
-        RANKS.columns(id_type)
-        .replace("run_id STRING NOT NULL, ", "")
-        .replace("inputs STRING NOT NULL, ", "")
-        .replace(" NOT NULL", "")
-    )
+    columns = RANKS.row_ddl(id_type, without=("run_id", "inputs"))
     return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(plan.worker, columns) for plan in plans])
 
 

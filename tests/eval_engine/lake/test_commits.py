@@ -15,8 +15,9 @@ import pytest
 from deltalake import DeltaTable
 
 from eval_engine.errors import DataError, LakeError
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.lake.commits import WrittenFile, active_files, commit_files, write_file
-from eval_engine.lake.delta_table import arrow_schema, damaged, files_of, make_table
+from eval_engine.lake.delta_table import damaged, files_of, make_table
 from eval_engine.lake.vacuum import remove_leftovers, vacuum
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.tables import QUALITY, TRIALS
@@ -139,7 +140,7 @@ def test_ranks_of_two_jobs_are_not_used(tmp_path: Path) -> None:
 def killed_job(lake: Path) -> None:
     """A process that writes a file of run a, and is killed before it commits it."""
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import os, signal, test_delta_commit as t;"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import os, signal, test_commits as t;"
         f"t.written({str(lake / 'quality')!r}, {{'run_id': 'a'}}); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -1,5 +1,6 @@
 """Written tables, by whichever way they were written: rules, small rows, and what two ways read of them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,21 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from eval_engine.columns import STRING, Column, Struct
 from eval_engine.errors import DataError, LakeError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import AGREEMENT, ESTIMATES, QUALITY, RANKS, RUNS, STUDY_ESTIMATES, TABLES, TRIALS, Table
+from eval_engine.tables import (
+    AGREEMENT,
+    ESTIMATES,
+    LABELS,
+    QUALITY,
+    RANKS,
+    RUNS,
+    STUDY_ESTIMATES,
+    TABLES,
+    TRIALS,
+    Table,
+)
 
 EVALUATED = [table for table in TABLES if table.rules and table not in (TRIALS, AGREEMENT, STUDY_ESTIMATES)]
 
@@ -76,7 +89,7 @@ def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSes
 def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
     tmp_path: Path, spark: SparkSession, by_spark: bool
 ) -> None:
-    old = RUNS._replace(ddl=RUNS.ddl.replace(", process STRING, outputs MAP<STRING, STRING>", ""))
+    old = replace(RUNS, columns=tuple(c for c in RUNS.columns if c.name not in ("process", "outputs")))
     now = datetime.now(UTC)
     Lake(spark, str(tmp_path)).put(old, [("done", now, 1.5, "{}", {}, {}, None)], {"run_id": "r", "stage": "rank"})
     lake = Lake(spark, str(tmp_path))
@@ -92,7 +105,10 @@ def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
 
 def test_a_struct_gets_its_new_fields(tmp_path: Path, spark: SparkSession) -> None:
     lake = Lake(spark, str(tmp_path))
-    old = RANKS._replace(ddl=RANKS.ddl.replace(", probabilities: ARRAY<DOUBLE>", ""), rules=())
+    fewer = Struct(*(field for field in LABELS.fields if field.name != "probabilities"))
+    columns = tuple(replace(c, type=fewer) if c.type == LABELS else c for c in RANKS.columns)
+    old = replace(RANKS, columns=columns, rules=())
+    assert set(RANKS.fields) - set(old.fields) == {"random.probabilities", "truth.probabilities"}
     lake.create(old, "BIGINT", {"run_id": "r"})
     lake.create(RANKS, "BIGINT", {"run_id": "r"})
     assert "probabilities" in lake.read(RANKS, "r").select("random.*").columns
@@ -100,7 +116,8 @@ def test_a_struct_gets_its_new_fields(tmp_path: Path, spark: SparkSession) -> No
 
 def test_a_table_with_a_column_that_nobody_knows_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     lake = Lake(spark, str(tmp_path))
-    lake.create(QUALITY._replace(ddl=f"{QUALITY.ddl}, colour STRING"), "BIGINT", {"run_id": "r"})
+    newer = replace(QUALITY, columns=(*QUALITY.columns, Column("colour", STRING, "A colour.")))
+    lake.create(newer, "BIGINT", {"run_id": "r"})
     with pytest.raises(LakeError, match=r"quality has the column colour, which this version does not know"):
         lake.create(QUALITY, "BIGINT", {"run_id": "r"})
 
