@@ -1,7 +1,7 @@
 """The Delta jars that fit the installed Spark, resolved once by package name and kept among the environment's Spark jars.
 
-There they serve every start from this environment, embedded, spark-submit, local-cluster and Connect alike, and need no
-network. The excludes leave the two jars that reading and writing by path or catalog name needs, 9 MB instead of 87.
+There they serve every start from this environment, embedded, spark-submit, local-cluster and Connect alike, and need no network.
+The excludes leave the two jars that reading and writing by path or catalog name needs, 9 MB instead of 87.
 """
 
 import os
