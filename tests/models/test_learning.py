@@ -81,7 +81,7 @@ def test_learns_ten_interactions_by_heart(name: str, save: Callable[..., Input])
 @pytest.mark.parametrize("name", ["mf", "mf_ips", "bpr_mf", "mf_ratings"])
 def test_nothing_to_tell_apart_is_an_error(name: str) -> None:
     with pytest.raises(
-        DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be told apart"
+        DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be learned"
     ):
         learn(MODEL.validate_python({"model": name}), ground(values=np.ones(10)))
 
