@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.registry import estimator as estimator_of
-from eval_engine.lake.arrow_schema import arrow_schema
+from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.statistics.balanced import Strata, balanced
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS
@@ -81,9 +81,9 @@ def estimates_and_comparisons(
 def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]) -> pa.Table:
     columns = {}
     for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons)):
-        fields = list(arrow_schema(table, "BIGINT"))[1:]  # without run_id
-        dicts = [dict(zip([field.name for field in fields], row, strict=True)) for row in rows]
-        columns[name] = pa.array([dicts], pa.list_(pa.struct(fields)))
+        schema = row_schema(table)
+        dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
+        columns[name] = pa.array([dicts], pa.list_(pa.struct(list(schema))))
     return pa.table(columns)
 
 

@@ -1,5 +1,7 @@
 """The columns of a table (eval_engine/columns.py) as an Arrow schema."""
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from eval_engine.columns import Decimal, List, Map, Scalar, Struct, Type
@@ -21,6 +23,11 @@ def arrow_schema(table: Table, id_type: str) -> pa.Schema:
     return pa.schema(
         [pa.field(column.name, arrow_type(column.type, id_type), column.nullable) for column in table.columns]
     )
+
+
+def row_schema(table: Table, id_type: str = "BIGINT", without: Collection[str] = ("run_id",)) -> pa.Schema:
+    """The columns of rows to be written, which come without those of their partition: the Arrow form of Table.row_ddl."""
+    return pa.schema([field.with_nullable(True) for field in arrow_schema(table, id_type) if field.name not in without])
 
 
 def arrow_type(kind: Type, id_type: str) -> pa.DataType:
