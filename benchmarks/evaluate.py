@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.measure import REPEATS, best, say
-from eval_engine.lake.commits import WrittenFile, new_attempt, write_file
 from eval_engine.lake.lake import Lake
+from eval_engine.lake.part_files import WrittenFile, new_attempt, write_file
 from eval_engine.spark.session import spark_session
 from eval_engine.tables import RANKS
 from jobs import evaluate

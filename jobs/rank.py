@@ -25,9 +25,9 @@ from eval_engine.inputs.input_format import input_format
 from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
 from eval_engine.inputs.read import empty, plain_id, read_input, same_id_types, table_files
 from eval_engine.inputs.score_tables import ScoreTable, forget_copy, score_table
-from eval_engine.lake.commits import WrittenFile, new_attempt
+from eval_engine.lake.commits import delete_uncommitted
 from eval_engine.lake.lake import Lake
-from eval_engine.lake.part_files import Part, Target, delete_uncommitted
+from eval_engine.lake.part_files import Target, WrittenFile, files_of_manifest, new_attempt
 from eval_engine.masked import masked
 from eval_engine.plain_text import plain
 from eval_engine.quality import exposure_checks
@@ -193,9 +193,10 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         ]
         ids = {table.source.name: _ids(table) for table in tables}
         id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: df for source, df in frames.items()} | ids)
-        n_items, files, written = _catalogue(catalogue, config, lake)
+        attempt = new_attempt()
+        n_items, files, written = _catalogue(catalogue, config, lake, attempt)
         if written:
-            until_done.callback(lake.forget, CATALOGUE, written)
+            until_done.callback(delete_uncommitted, lake.uri(CATALOGUE), config.run_id, attempt)
         settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
         models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
@@ -239,14 +240,16 @@ def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     return ranking.Pairs(df if by_spark else None, files, columns, n_bytes)
 
 
-def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int, tuple[str, ...], WrittenFile | None]:
+def _catalogue(
+    catalogue: DataFrame, config: RunConfig, lake: Lake, attempt: str
+) -> tuple[int, tuple[str, ...], WrittenFile | None]:
     """Number of items, files that workers read them from, and the file that is not committed yet."""
-    folder = None if lake.spark_only_reason else f"{lake.root}/{CATALOGUE.name}"
-    n_items, written = check_catalogue(catalogue, folder, config.run_id)
+    target = None if lake.spark_only_reason else Target(lake.uri(CATALOGUE), config.run_id, attempt)
+    n_items, written = check_catalogue(catalogue, target)
     if not n_items:
         raise empty("catalogue", config.inputs.catalogue.path)
-    if folder and written:
-        return n_items, (f"{folder}/{written.path}",), written
+    if target and written:
+        return n_items, (f"{target.table}/{written.path}",), written
     lake.replace(CATALOGUE, catalogue.coalesce(1), {"run_id": config.run_id})
     stored = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
     return n_items, tuple(row["file"] for row in stored), None
@@ -297,15 +300,12 @@ def write_ranks(
         lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
     lake.create(RANKS, id_type, where)
-    target = Target(f"{lake.root}/{RANKS.name}", run_id, new_attempt(), inputs)
-    committed: list[Part] = []
-    try:
-        parts = [Part(*row) for row in ranking.written_files(made, target).collect()]
-        files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
-        lake.commit(RANKS, files, where, kept)
-        committed = parts
-    finally:
-        delete_uncommitted(target, committed)
+
+    def write(attempt: str) -> list[WrittenFile]:
+        target = Target(lake.uri(RANKS), run_id, attempt, inputs)
+        return files_of_manifest(ranking.written_files(made, target).collect())
+
+    lake.write_files(RANKS, where, write, kept)
 
 
 def _staging(config: RunConfig) -> str | None:

@@ -46,7 +46,17 @@ def stage(
     outputs: dict[str, str] = {}
 
     def write(status: str, seconds: float | None, error: str | None) -> None:
-        row = (status, started, seconds, shown, versions, read, error, process, outputs)
+        row = {
+            "status": status,
+            "started_at": started,
+            "seconds": seconds,
+            "config": shown,
+            "versions": versions,
+            "inputs": read,
+            "error": error,
+            "process": process,
+            "outputs": outputs,
+        }
         lake.put(RUNS, [row], {"run_id": config.run_id, "stage": name})
 
     write("running", None, None)

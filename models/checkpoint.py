@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from eval_engine.storage.atomic_file import replace_atomically
 from models.errors import TrainingError
-from models.whole_file import replaced
 
 
 class Checkpoint:
@@ -49,7 +49,7 @@ class Checkpoint:
     def save(self, state: dict[str, Any]) -> None:
         """Replaces the saved state by this one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replaced(self.path, lambda path: torch.save({"made_from": self.made_from, "state": state}, path))
+        replace_atomically(self.path, lambda path: torch.save({"made_from": self.made_from, "state": state}, path))
         self.saved = time.monotonic()
 
     def remove(self) -> None:

@@ -10,7 +10,6 @@ scores and ranks a block of its own. The files become part of the lake's ranks t
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,8 @@ from deltalake import DeltaTable
 
 from eval_engine.config import Inputs
 from eval_engine.errors import LakeError
-from eval_engine.lake.commits import WrittenFile, active_files, commit_files, delta_uri, new_attempt
-from eval_engine.lake.part_files import Part, Target, delete_uncommitted, write_parts
+from eval_engine.lake.commits import active_files, delta_uri, replace_files
+from eval_engine.lake.part_files import Target, WrittenFile, write_parts
 from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.ranks_batch import ranks_batch
@@ -78,9 +77,8 @@ def rank_fused(model: str, scorer: Scorer, labels: LabelLists, top: int, threads
 
 def write_fused(
     ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]
-) -> list[Part]:
+) -> list[WrittenFile]:
     """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
-    target = Target(run.table, run.run_id, new_attempt(), {ranked.model: ranked.inputs})
     where = {"run_id": run.run_id, "model": ranked.model}
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -88,25 +86,17 @@ def write_fused(
             yield batch
             advance(batch.num_rows)
 
+    def write(attempt: str) -> list[WrittenFile]:
+        return write_parts(rows(), Target(run.table, run.run_id, attempt, {ranked.model: ranked.inputs}))
+
     try:
         remove_leftovers(run.table, run.run_id)
         before = active_files(DeltaTable(delta_uri(run.table)), where)
-        parts = write_parts(rows(), target)
-    except BaseException as error:
-        with suppress(OSError):  # the first error is the one to tell; a file that stays is in no commit
-            delete_uncommitted(target, ())
-        if isinstance(error, OSError):
-            raise LakeError(
-                f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room."
-            ) from None
-        raise
-    files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
-    try:
-        commit_files(run.table, RANKS, files, where, expected=before)
-    except BaseException:
-        delete_uncommitted(target, ())
-        raise
-    return parts
+        return replace_files(run.table, RANKS, where, write, expected=before)
+    except OSError as error:
+        raise LakeError(
+            f"{run.table} cannot be written: {error}. Give a `lake` that is writable and has room."
+        ) from None
 
 
 def _rank_block(

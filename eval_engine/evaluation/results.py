@@ -25,7 +25,7 @@ from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS
 from eval_engine.statistics.comparison import Comparison, compare
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES
+from eval_engine.tables import COMPARISONS, ESTIMATES, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
 UNITS = 32  # groups of buckets that the jackknife leaves out
@@ -57,7 +57,7 @@ class _Model(NamedTuple):
 
 def estimates_and_comparisons(
     statistics: DataFrame, asking: InferenceSettings, estimators: Sequence[Estimator] = ESTIMATORS
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of both tables, but for run_id, of rows of the statistics table."""
     estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
 
@@ -73,23 +73,26 @@ def estimates_and_comparisons(
         .applyInArrow(run, f"estimates {estimates_type}, comparisons {comparisons_type}")
     )
     found = grouped.collect()
-    estimates = sorted(tuple(row) for group in found for row in group["estimates"])
-    comparisons = sorted(tuple(row) for group in found for row in group["comparisons"])
-    return estimates, comparisons
+    estimates = [row.asDict() for group in found for row in group["estimates"]]
+    comparisons = [row.asDict() for group in found for row in group["comparisons"]]
+    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
 
 
-def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]) -> pa.Table:
+def in_order(table: Table, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one run by their key, NULL first."""
+    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key if name != "run_id"])
+
+
+def _nested(estimates: list[dict[str, Any]], comparisons: list[dict[str, Any]]) -> pa.Table:
     columns = {}
     for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons)):
-        schema = row_schema(table)
-        dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
-        columns[name] = pa.array([dicts], pa.list_(pa.struct(list(schema))))
+        columns[name] = pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
     return pa.table(columns)
 
 
 def of_group(
     table: pa.Table, asking: InferenceSettings, estimators: Sequence[Estimator] = ESTIMATORS
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of estimates and of comparisons, but for run_id, of one estimator, metric and cutoff."""
     name, metric, k = (table.column(column)[0].as_py() for column in ("estimator", "metric", "k"))
     own = estimator_of(name, metric, estimators)
@@ -206,19 +209,35 @@ def _estimate_row(
     estimand: str,
     reason: str | None,
     asking: InferenceSettings,
-) -> tuple[Any, ...]:
-    low, high = interval(replicates[n], asking.confidence)
-    told = [
-        *numbers,
-        asking.confidence,
-        *ties,
-        float(standard_error(replicates[n])),
-        float(low),
-        float(high),
-        float(chance_best(replicates)[n]),
-    ]
-    counts = model.sums.n_users, model.sums.n_left_out, model.sums.n_unknown
-    return (model.name, name, metric, k, *map(_known, told), *counts, left_out, estimand, reason)
+) -> dict[str, Any]:
+    value, error, low, high = numbers
+    bootstrap_low, bootstrap_high = interval(replicates[n], asking.confidence)
+    doubles = {
+        "value": value,
+        "standard_error": error,
+        "low": low,
+        "high": high,
+        "confidence": asking.confidence,
+        "ties_low": ties[0],
+        "ties_high": ties[1],
+        "bootstrap_error": float(standard_error(replicates[n])),
+        "bootstrap_low": float(bootstrap_low),
+        "bootstrap_high": float(bootstrap_high),
+        "chance_best": float(chance_best(replicates)[n]),
+    }
+    return {
+        "model": model.name,
+        "estimator": name,
+        "metric": metric,
+        "k": k,
+        **{column: _known(x) for column, x in doubles.items()},
+        "n_users": model.sums.n_users,
+        "n_left_out": model.sums.n_left_out,
+        "n_unknown": model.sums.n_unknown,
+        "left_out": left_out,
+        "estimand": estimand,
+        "reason": reason,
+    }
 
 
 def _known(x: float) -> float | None:
@@ -227,38 +246,40 @@ def _known(x: float) -> float | None:
 
 def _comparison_rows(
     models: list[_Model], name: str, metric: str, k: int, together: Paired, asking: InferenceSettings
-) -> list[tuple[Any, ...]]:
+) -> list[dict[str, Any]]:
     n_users = max((m.sums.n_users for m in models), default=0)
     found = []
     for pair in compare(together, n_users, asking.confidence, asking.margin, asking.power):
         first, second = models[pair.first], models[pair.second]
-        wins_of_pair = _wins_of_pair(first, second)
-        numbers = [
-            pair.difference,
-            pair.standard_error,
-            pair.low,
-            pair.high,
-            asking.confidence,
-            pair.p,
-            pair.p_holm,
-            pair.p_fdr,
-        ]
-        no_worse = [asking.margin, pair.p_no_worse_first, pair.p_no_worse_second]
-        verdict = _verdict(pair, 1 - asking.confidence)
+        wins, ties, losses = _wins_of_pair(first, second)
+        doubles = {
+            "difference": pair.difference,
+            "standard_error": pair.standard_error,
+            "low": pair.low,
+            "high": pair.high,
+            "confidence": asking.confidence,
+            "p": pair.p,
+            "p_holm": pair.p_holm,
+            "p_fdr": pair.p_fdr,
+            "margin": asking.margin,
+            "p_a_no_worse": pair.p_no_worse_first,
+            "p_b_no_worse": pair.p_no_worse_second,
+        }
         found.append(
-            (
-                name,
-                metric,
-                k,
-                first.name,
-                second.name,
-                *map(_known, numbers),
-                *wins_of_pair,
-                *map(_known, no_worse),
-                verdict,
-                pair.users_needed,
-                asking.power,
-            )
+            {
+                "estimator": name,
+                "metric": metric,
+                "k": k,
+                "model_a": first.name,
+                "model_b": second.name,
+                **{column: _known(x) for column, x in doubles.items()},
+                "wins": wins,
+                "ties": ties,
+                "losses": losses,
+                "verdict": _verdict(pair, 1 - asking.confidence),
+                "users_needed": pair.users_needed,
+                "power": asking.power,
+            }
         )
     return found
 
@@ -280,7 +301,7 @@ def _verdict(pair: Comparison, level: float) -> str:
 
 def _balanced_rows(
     models: list[_Model], metric: str, k: int, left_out: str, asking: InferenceSettings
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Balanced URE, from the strata of ure_macro."""
     kinds = sorted({key for m in models for key in m.strata})
     nothing = np.zeros((3, UNITS))

@@ -22,11 +22,12 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from deltalake import DeltaTable
-from tests.eval_engine.test_delta_commit import JOBS, race
 
 from eval_engine.lake.lake import Lake
+from eval_engine.quality.quality_row import QualityRow
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from tests.conftest import SmallRun
+from tests.eval_engine.lake.test_commits import JOBS, race
 
 TABLES = (RUNS, QUALITY, ESTIMATES, COMPARISONS)
 
@@ -51,9 +52,9 @@ def _write(number: int, root: str, rounds: int, barrier: Barrier, answers: "Queu
         try:
             lake.watch(TABLES[1:], run_id["run_id"])
             for status in ("running", "done"):
-                row = (status, datetime.now(UTC), 0.0, "{}", {}, {}, None, None, {})
+                row = dict.fromkeys(RUNS.names[2:]) | {"status": status, "started_at": datetime.now(UTC)}
                 lake.put(RUNS, [row], run_id | {"stage": "evaluate"})
-                lake.put(QUALITY, [("t", "r", n, None, None, None, None, None)], run_id)
+                lake.put(QUALITY, [QualityRow("t", "r", n, "one", "none")], run_id)
                 for table in (ESTIMATES, COMPARISONS):
                     lake.put(table, [], run_id)
             answers.put(None)

@@ -16,7 +16,7 @@ from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistic
 from eval_engine.lake.lake import Lake
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
-from eval_engine.tables import COMPARISONS, RANKS
+from eval_engine.tables import RANKS
 
 SOURCE = {
     "full_mean": "truth",
@@ -53,7 +53,7 @@ def test_a_metric_of_one_estimator_alone(finished_run: Any, spark: SparkSession)
     estimates, comparisons = estimates_and_comparisons(
         rows, InferenceSettings(0.95, 0.01, 0.8, 0, 0), question.estimators
     )
-    found = {row[:4]: row[4] for row in estimates}
+    found = {(row["model"], row["estimator"], row["metric"], row["k"]): row["value"] for row in estimates}
     exposed = finished_run.truth_values[np.arange(40)[:, None], finished_run.exposed] > 3
     for model in ("a", "b"):
         assert {key[1:] for key in found if key[0] == model and key[2].endswith("hits")} == {
@@ -62,7 +62,7 @@ def test_a_metric_of_one_estimator_alone(finished_run: Any, spark: SparkSession)
         assert found[model, "ure_mean", "ure_mean_hits", 3] == found[model, "ure_x", "ure_x_hits", 3]
         assert 0 < found[model, "ure_mean", "ure_mean_hits", 3] < exposed.sum(axis=1).mean()
         assert found[model, "full_mean", "full_mean_hits", 3] == found[model, "full_selected", "full_selected_hits", 3]
-    wins = {row[1]: row[COMPARISONS.names.index("wins") - 1] for row in comparisons}  # without run_id
+    wins = {row["metric"]: row["wins"] for row in comparisons}
     assert {metric for metric, won in wins.items() if won is not None} == {"recall", "ure_mean_hits"}
     assert set(wins) == {"recall", *(one.metric for one in own_ones)}
 

@@ -109,8 +109,8 @@ def results(table):
     estimates, comparisons = {}, {}
     for rows in groups.values():
         one, other = of_group(table.take(rows), ASKING)
-        estimates |= {row[:4]: dict(zip(ESTIMATES.names[1:], row, strict=True)) for row in one}
-        comparisons |= {row[:5]: dict(zip(COMPARISONS.names[1:], row, strict=True)) for row in other}
+        estimates |= {tuple(row[name] for name in ESTIMATES.key[1:]): row for row in one}
+        comparisons |= {tuple(row[name] for name in COMPARISONS.key[1:]): row for row in other}
     return estimates, comparisons
 
 
@@ -338,9 +338,8 @@ def test_no_bootstrap():
         if key == ("ure_macro", "recall", 3)
     ]
     for row in of_group(table.take(rows), ASKING._replace(replicates=0))[0]:
-        told = dict(zip(ESTIMATES.names[1:], row, strict=True))
-        assert told["value"] is not None
-        assert told["bootstrap_error"] is told["bootstrap_low"] is told["chance_best"] is None
+        assert row["value"] is not None
+        assert row["bootstrap_error"] is row["bootstrap_low"] is row["chance_best"] is None
 
 
 def test_days_of_even_and_uneven_exposure_have_no_balanced_estimate_together():
