@@ -67,7 +67,7 @@ class SimGCL(Backbone):
         return sums[0] / self.spec.layers, sums[1] / self.spec.layers
 
     def _contrast(self, plain: Tensor, first: Tensor, second: Tensor, nodes: Tensor) -> Tensor:
-        """Eq. 2: the cross-entropy of the choice, by a node's first view, of its second view among those of all nodes."""
+        """Eq. 2: the cross-entropy of choosing a node's second view, among those of all nodes, by its first view."""
         vectors = embedding(nodes, plain)
         a, b = (normalize(vectors + (view[nodes] - vectors).detach(), dim=1) for view in (first, second))
         return cross_entropy(a @ b.T / self.spec.temperature, torch.arange(len(nodes), device=nodes.device))

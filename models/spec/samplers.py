@@ -57,7 +57,7 @@ class Oversampled(Strict):
         0.1,
         gt=0,
         lt=1,
-        description="share of items that count as highly popular, whose positives are oversampled least",
+        description="share of items that count as highly popular: they are oversampled least",
     )
 
 

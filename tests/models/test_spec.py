@@ -90,7 +90,7 @@ def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
     ]
     assert Train.model_validate({"scores": "s", "models": models}).fused_models() == ("r",)
     assert Train.model_validate({"scores": "s", "models": models, "output": "ranks"}).fused_models() == ("mf_ips", "r")
-    assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # nothing goes there
+    assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # no model writes scores
     with pytest.raises(ValidationError, match="scores: p writes a score table, so a folder is needed"):
         Train.model_validate({"models": models, "output": "ranks"})
 
