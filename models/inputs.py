@@ -28,7 +28,7 @@ from eval_engine.lake.commits import delta_uri
 from eval_engine.storage.stored_file import full_path, spelled, unreachable
 
 NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
-MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # other columns are ids
+MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id
 
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
