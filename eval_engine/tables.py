@@ -8,7 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LABELS = "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, probabilities: ARRAY<DOUBLE>>"
+LABEL_FIELDS = (  # of a label set; new ones come last, as a table of an older version gets them
+    "items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, "
+    "probabilities: ARRAY<DOUBLE>, candidates: INT, scored: INT"
+)
+LABELS = f"STRUCT<{LABEL_FIELDS}>"
+LABELS_AND_THRESHOLDS = f"STRUCT<{LABEL_FIELDS}, k: ARRAY<INT>, thresholds: ARRAY<FLOAT>>"
 SUM = "DECIMAL(38, 12)"
 
 
@@ -60,22 +65,28 @@ def split(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def _ranked(source: str) -> tuple[str, ...]:
-    """Every label of a source has a value and a place in a list of that many candidates."""
-    same = " AND ".join(
-        f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied")
-    )
+def _ranked(name: str) -> tuple[str, ...]:
+    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have no
+    candidates in the set: all their sets share those of the row."""
+    same = " AND ".join(f"size({name}.{field}) = size({name}.items)" for field in ("values", "scores", "above", "tied"))
     least = " AND ".join(
-        f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied")
+        f"coalesce(array_min({name}.{field}), 0) >= 0" for field in ("above", "tied")
     )  # NULL: cannot be known
-    place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
-    return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
+    place = f"{least} AND coalesce(array_max({name}.above), 0) < coalesce({name}.candidates, candidates)"
+    return (
+        f"{name} IS NULL OR ({same})",
+        f"{name} IS NULL OR size({name}.items) = 0 OR ({place})",
+        f"{name} IS NULL OR {name}.candidates IS NULL OR ({name}.scored >= 0 AND {name}.scored <= {name}.candidates)",
+    )
 
 
-PROBABLE = (  # random.probabilities, NULL unless exposures come with theirs: one for each item, above 0 and at most 1
-    "size(random.probabilities) = size(random.items) AND coalesce(array_min(random.probabilities), 1) > 0 "
-    "AND coalesce(array_max(random.probabilities), 1) <= 1"
-)
+def _probable(name: str) -> str:
+    """Probabilities, NULL unless the table of the set has them: one for each item, above 0 and at most 1."""
+    return (
+        f"{name} IS NULL OR {name}.probabilities IS NULL OR (size({name}.probabilities) = size({name}.items) "
+        f"AND coalesce(array_min({name}.probabilities), 1) > 0 AND coalesce(array_max({name}.probabilities), 1) <= 1)"
+    )
+
 
 CATALOGUE = Table(
     "catalogue",
@@ -86,16 +97,21 @@ CATALOGUE = Table(
 )
 RANKS = Table(
     "ranks",
-    "Per model and user: where each labelled pair stands in the model's full list (above, tied), and the top of that list.",
-    f"run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, scored INT, random {LABELS}, "
-    f"truth {LABELS}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
+    "Per model and user: where each labelled pair stands in the model's full list (above, tied), and the top of that list. "
+    "random, heldout and truth are label sets; each has its own candidates, of which `scored` have a score. candidates, "
+    "scored and top are of all items but the training pairs; k and thresholds of the candidates of random.",
+    f"run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, scored INT, random {LABELS_AND_THRESHOLDS}, "
+    f"heldout {LABELS}, truth {LABELS}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
     ("run_id", "model", "user_id"),
     (
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
+        *_ranked("heldout"),
         *_ranked("truth"),
-        f"random IS NULL OR random.probabilities IS NULL OR ({PROBABLE})",
+        _probable("random"),
+        _probable("heldout"),
         "truth IS NULL OR truth.probabilities IS NULL",
+        "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
     (

@@ -139,7 +139,7 @@ def _integer_lists(schema: pa.Schema) -> Iterator[str]:
     for column in schema:
         if pa.types.is_struct(column.type):
             for field in column.type:
-                if pa.types.is_integer(field.type.value_type):
+                if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type):
                     yield f"{column.name}.{field.name}.list.element"
 
 

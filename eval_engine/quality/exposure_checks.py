@@ -43,7 +43,13 @@ class Items(NamedTuple):
 def exposure_checks(
     spark: SparkSession, found: Assembled, frame: str, has_feedback: bool, level: float
 ) -> list[QualityRow]:
-    """The verdicts; at most one job."""
+    """The verdicts; at most one job. A run without random exposures has nothing to check."""
+    if "random" not in found.ranking.label_sets:
+        rules = (("exposures", "uniform_exposure"), ("exposures", "overlap"), ("scores", "score_coverage"))
+        return [
+            QualityRow(table, rule, 0, "Not tested: the run has no random exposures.", REPORTED, NOT_APPLICABLE)
+            for table, rule in (*rules, ("exposures", "positives_per_user"))
+        ]
     return [
         _uniform(spark, found, frame, level),
         _overlap(found, frame, has_feedback, level),
@@ -69,7 +75,7 @@ def refuse(rows: list[QualityRow]) -> DataError:
 def _uniform(spark: SparkSession, found: Assembled, frame: str, level: float) -> QualityRow:
     exposed = found.facts.exposed
     n = exposed.get("n_exposures", 0)
-    if found.ranking.probabilities:
+    if "random" in found.ranking.probabilities:
         return QualityRow("exposures", "uniform_exposure", n, f"Not tested: {BY_PROBABILITY}", REPORTED, NOT_APPLICABLE)
     items = add_items(spark, found)
     chi = chi_square(items.squares, sums_of(exposed), items.dd, items.ddd) if items.n_items else None
@@ -133,8 +139,9 @@ def _overlap(found: Assembled, frame: str, has_feedback: bool, level: float) -> 
         n_seen = seen.n_rows if seen else 0
         told = f"{n_seen:,} of {n + n_seen:,} exposures are pairs that were logged before; with frame unseen there should be none."
         return QualityRow("exposures", "overlap", n + n_seen, told, REPORTED, WARN if n_seen else PASS, float(n_seen))
-    if found.ranking.probabilities or not has_feedback:
-        told = f"Not tested: {BY_PROBABILITY if found.ranking.probabilities else 'there is no feedback.'}"
+    by_probability = "random" in found.ranking.probabilities
+    if by_probability or not has_feedback:
+        told = f"Not tested: {BY_PROBABILITY if by_probability else 'there is no feedback.'}"
         return QualityRow("exposures", "overlap", n, told, REPORTED, NOT_APPLICABLE)
     expected = Overlap(*(exposed.get(f"overlap_{name}", 0) / UNIT for name in Overlap._fields))
     z, p = overlap_p(exposed.get("overlap", 0), expected)
