@@ -130,16 +130,33 @@ class Scores(Input):
 
 
 class Inputs(Strict):
-    """What is joined: the logged and the random feedback, the catalogue, and the complete truth where there is one."""
+    """What is joined: the catalogue, the training pairs, and the label sets that models are judged by, at least one."""
 
     catalogue: Input
-    exposures: Input
-    feedback: Input | None = Field(None, description="logged feedback; needed for frame: unseen")
+    exposures: Input | None = Field(None, description="random feedback: pairs that were shown at random")
+    feedback: Input | None = Field(
+        None, description="logged feedback that models are trained on; needed for frame: unseen and for heldout"
+    )
+    heldout: Input | None = Field(None, description="logged feedback that was kept from training")
     truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
+
+    @model_validator(mode="after")
+    def _labelled(self) -> Self:
+        if self.exposures is None and self.heldout is None and self.truth is None:
+            raise ValueError(
+                "no labels to judge models by: give at least one of exposures (random feedback), heldout (logged feedback "
+                "kept from training) and truth (complete labels)"
+            )
+        if self.heldout is not None and self.feedback is None:
+            raise ValueError(
+                "heldout pairs are ranked among all items but the training pairs, so feedback, the training pairs, is needed"
+            )
+        return self
 
 
 class Evaluate(Strict):
-    """What is estimated; a change here never reads scores again."""
+    """What is estimated. Evaluating reads no scores; the rank stage ranks again if the cutoffs of `metrics` change, since
+    their thresholds stand in `ranks`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     metrics: tuple[MetricText, ...] = Field(

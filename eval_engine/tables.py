@@ -72,32 +72,50 @@ METRIC = Column("metric", STRING, "Name of the metric, without its cutoff.", nul
 K = Column("k", INT, "Cutoff of the metric, in items; 0 where it has none.", nullable=False)
 SUM = Decimal(38, 12)
 
-LABELS = Struct(
+LABEL_FIELDS = (  # of a label set; new ones come last, as a table of an older version gets them
     Column("items", List(ID), "Items of the user's labelled pairs."),
     Column("values", List(DOUBLE), "Label of each pair, as the input table has it."),
     Column("scores", List(FLOAT), "Score that the model gives each pair; NULL if it gives none."),
     Column("above", List(INT), "Number of candidates with a higher score; NULL if it cannot be known."),
     Column("tied", List(INT), "Number of other candidates with the same score; NULL if it cannot be known."),
-    Column("probabilities", List(DOUBLE), "Probability of each pair to be exposed; NULL if exposures come without."),
+    Column("probabilities", List(DOUBLE), "Probability of each pair to be labelled; NULL if its table has none."),
+    Column("candidates", INT, "Number of items that the pairs are ranked among, the frame of the set."),
+    Column("scored", INT, "Number of these candidates that have a score."),
+)
+LABELS = Struct(*LABEL_FIELDS)
+LABELS_AND_THRESHOLDS = Struct(
+    *LABEL_FIELDS,
+    Column("k", List(INT), "Cutoffs of the thresholds, in items."),
+    Column(
+        "thresholds",
+        List(FLOAT),
+        "Score of the (k+1)-th candidate at each k; -inf if there are no more than k, NULL if it cannot be known.",
+    ),
 )
 
 
-def _ranked(source: str) -> tuple[str, ...]:
-    """Every label of a source has a value and a place in a list of that many candidates."""
-    same = " AND ".join(
-        f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied")
-    )
+def _ranked(name: str) -> tuple[str, ...]:
+    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have no
+    candidates in the set: all their sets share those of the row."""
+    same = " AND ".join(f"size({name}.{field}) = size({name}.items)" for field in ("values", "scores", "above", "tied"))
     least = " AND ".join(
-        f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied")
+        f"coalesce(array_min({name}.{field}), 0) >= 0" for field in ("above", "tied")
     )  # NULL: cannot be known
-    place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
-    return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
+    place = f"{least} AND coalesce(array_max({name}.above), 0) < coalesce({name}.candidates, candidates)"
+    return (
+        f"{name} IS NULL OR ({same})",
+        f"{name} IS NULL OR size({name}.items) = 0 OR ({place})",
+        f"{name} IS NULL OR {name}.candidates IS NULL OR ({name}.scored >= 0 AND {name}.scored <= {name}.candidates)",
+    )
 
 
-PROBABLE = (  # random.probabilities, NULL unless exposures come with theirs: one for each item, above 0 and at most 1
-    "size(random.probabilities) = size(random.items) AND coalesce(array_min(random.probabilities), 1) > 0 "
-    "AND coalesce(array_max(random.probabilities), 1) <= 1"
-)
+def _probable(name: str) -> str:
+    """Probabilities, NULL unless the table of the set has them: one for each item, above 0 and at most 1."""
+    return (
+        f"{name} IS NULL OR {name}.probabilities IS NULL OR (size({name}.probabilities) = size({name}.items) "
+        f"AND coalesce(array_min({name}.probabilities), 1) > 0 AND coalesce(array_max({name}.probabilities), 1) <= 1)"
+    )
+
 
 CATALOGUE = Table(
     name="catalogue",
@@ -113,15 +131,16 @@ CATALOGUE = Table(
 RANKS = Table(
     name="ranks",
     about="Per model and user: the place of each labelled pair in the model's full list (above, tied), and the top of "
-    "that list.",
+    "that list. random, heldout and truth are label sets, each with its own candidates.",
     columns=(
         RUN_ID,
         MODEL,
         Column("inputs", STRING, "Fingerprint of the inputs that the model was ranked from.", nullable=False),
         Column("user_id", ID, "User.", nullable=False),
-        Column("candidates", INT, "Number of items in the user's list."),
+        Column("candidates", INT, "Number of items in the user's list: all but the user's training pairs."),
         Column("scored", INT, "Number of candidates that have a score."),
-        Column("random", LABELS, "Random exposures of the user; NULL if there are none."),
+        Column("random", LABELS_AND_THRESHOLDS, "Random exposures of the user; NULL if there are none."),
+        Column("heldout", LABELS, "Logged pairs of the user that were kept from training; NULL if there are none."),
         Column("truth", LABELS, "Complete labels of the user; NULL if there are none."),
         Column(
             "top",
@@ -137,9 +156,12 @@ RANKS = Table(
     rules=(
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
+        *_ranked("heldout"),
         *_ranked("truth"),
-        f"random IS NULL OR random.probabilities IS NULL OR ({PROBABLE})",
+        _probable("random"),
+        _probable("heldout"),
         "truth IS NULL OR truth.probabilities IS NULL",
+        "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
     partitions=("run_id", "model", "inputs"),  # a model whose inputs have not changed is not ranked again

@@ -34,7 +34,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         asked.traditional,
         config.positive,
         asked.ties,
-        ("random", "truth") if config.inputs.truth else ("random",),
+        tuple(name for name, table in (("random", config.inputs.exposures), ("truth", config.inputs.truth)) if table),
     )
     ranked = fresh_ranks(lake, config.run_id)
     with (

@@ -53,7 +53,14 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
     with training_progress(console) as progress:
         ranking = _run(config) if fused else None
         trials = train_all(
-            config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note
+            config.train,
+            inputs.feedback,
+            inputs.catalogue,
+            inputs.exposures or inputs.heldout,  # users that have labels are scored, with or without feedback
+            config.positive,
+            progress,
+            ranking,
+            note,
         )
     if not table:
         told = f"The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
@@ -131,6 +138,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
 def _run(config: RunConfig) -> "Run":
     """Where and how the run's ranks are written."""
     from eval_engine.lake.lake import CATALOG_NAME
+    from eval_engine.ranking.thresholds import threshold_cutoffs
     from models.fused import Run
 
     if CATALOG_NAME.fullmatch(config.lake):
@@ -144,6 +152,7 @@ def _run(config: RunConfig) -> "Run":
         config.frame,
         config.top,
         config.on_bad_rows,
+        threshold_cutoffs(config.evaluate.metrics, config.top),
     )
 
 

@@ -103,7 +103,8 @@ def _ranked(
     model: Model, spec: Train, ground: Ground, ranking: "_Ranking", trained_from: str
 ) -> tuple[str, Learned | None]:
     """What the model's ranks are made from, and the model, if they were not there yet."""
-    inputs, run = _hash(trained_from, ranking.digest, ranking.run.frame, ranking.run.top), ranking.run
+    run = ranking.run
+    inputs = _hash(trained_from, ranking.digest, run.frame, run.top)
     if _agreed(ground.processes, ranked_from(run.table, run.run_id, model.name) == {inputs}):
         return inputs, None
     with _threads(spec.threads):

@@ -42,6 +42,8 @@ FACTS = (
     "probabilities",
 )  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
 
+FRAME = ("candidates", "scored")  # of a label set, else of the row
+
 
 def statistics(ranks: DataFrame, question: EvaluationSpec) -> Plan:
     """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
@@ -51,10 +53,12 @@ def statistics(ranks: DataFrame, question: EvaluationSpec) -> Plan:
         for source in question.sources
         for name in FACTS
     ]
-    return _added(
-        ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED),
-        question,
-    )
+    needed += [
+        F.coalesce(F.col(f"{source}.{name}"), F.col(name)).alias(f"{source}_{name}")
+        for source in question.sources
+        for name in FRAME
+    ]
+    return _added(ranks.select("model", "user_id", *needed).mapInArrow(_summed(question), PACKED), question)
 
 
 def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int]], question: EvaluationSpec) -> Plan:
@@ -75,7 +79,7 @@ def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int
 
 def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """What is needed of a file of ranks, in batches of bounded bytes."""
-    wanted = ["user_id", "candidates", "scored", *(f"{source}.{name}" for source in sources for name in FACTS)]
+    wanted = ["user_id", *FRAME, *(f"{source}.{name}" for source in sources for name in (*FACTS, *FRAME))]
     try:
         with open_file(path) as handle, pq.ParquetFile(handle) as file:
             groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
@@ -109,9 +113,14 @@ def _then(first: Worker, second: Worker, sources: Sequence[str]) -> Worker:
 def _flat(batch: pa.RecordBatch, sources: Sequence[str]) -> pa.RecordBatch:
     """Rows of ranks, with the lists that are needed as columns."""
     lists = {f"{source}_{name}": batch.column(source).field(name) for source in sources for name in FACTS}
-    return pa.RecordBatch.from_pydict(
-        {name: batch.column(name) for name in ("model", "user_id", "candidates", "scored")} | lists
-    )
+    counts = {f"{source}_{name}": _own(batch, source, name) for source in sources for name in FRAME}
+    return pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id")} | lists | counts)
+
+
+def _own(batch: pa.RecordBatch, source: str, name: str) -> pa.Array:
+    """A number of the label set's own frame; rows of older versions have one frame for all sets."""
+    field = batch.column(source).type.get_field_index(name)
+    return batch.column(name) if field < 0 else pc.coalesce(batch.column(source).field(field), batch.column(name))
 
 
 def unequal_users(ranks: DataFrame) -> set[str]:
@@ -163,7 +172,8 @@ def _labelled(rows: pa.RecordBatch, question: EvaluationSpec) -> dict[str, Label
     found = {}
     for source in question.sources:
         facts = rank_facts_of(
-            {name: rows.column(f"{source}_{name}") for name in FACTS}, rows.column("candidates"), rows.column("scored")
+            {name: rows.column(f"{source}_{name}") for name in FACTS},
+            *(rows.column(f"{source}_{name}") for name in FRAME),
         )
         found[source] = Labelled(
             facts, question.positive.of(facts.value), all_labelled=source == "truth", cutoffs=question.cutoffs()

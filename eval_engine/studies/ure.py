@@ -120,7 +120,8 @@ def _cutoffs(study: UreStudy, scheme: str) -> tuple[int, ...]:
 
 def found_in(ranks: DataFrame, question: EvaluationSpec, confidence: float) -> Found:
     """The study of rows of the ranks table: one Spark job."""
-    wanted = ranks.select("model", "user_id", "candidates", "scored", "truth")
+    own = [F.coalesce(F.col(f"truth.{name}"), F.col(name)).alias(name) for name in ("candidates", "scored")]
+    wanted = ranks.select("model", "user_id", *own, "truth")
     added = (
         wanted.mapInArrow(_summed(question), SUMS)
         .groupBy("model", "cell")
