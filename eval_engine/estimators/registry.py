@@ -1,31 +1,56 @@
-"""Every estimator there is; a run computes those of its metrics whose source it has.
+"""Every estimator by name, in the order in which a report shows them: what the tables call it, what people call it, and what it needs.
 
->>> [str(estimator) for estimator in estimators_of("recall")]
-['full_macro recall', 'full_micro recall', 'full_selected recall', 'traditional recall', 'ure_macro recall', 'ure_micro recall']
-
-Balanced URE (`ure_balanced recall`) is made of the sums of ure_macro by the number of exposed positives: statistics/balanced.py.
+>>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
+['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro']
+>>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
+('URE macro', 'URE')
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
-from eval_engine.errors import DataError
-from eval_engine.estimators import full_exposure, traditional, ure
-from eval_engine.estimators.estimator import Estimator
-
-ESTIMATORS: tuple[Estimator, ...] = (*full_exposure.ESTIMATORS, *traditional.ESTIMATORS, *ure.ESTIMATORS)
+Role = Literal["truth", "naive", "estimate"]
 
 
-def estimators_of(metric: str) -> tuple[Estimator, ...]:
-    """The estimators of a metric."""
-    return tuple(estimator for estimator in ESTIMATORS if estimator.metric == metric)
+class Estimator(NamedTuple):
+    """A way from labelled pairs to estimates of metrics.
+
+    role: truth is known from complete labels, naive is what others report and no estimate of the metric over all candidates,
+    estimate is an estimate of it. estimates: the estimator over complete labels whose value it is an estimate of.
+    """
+
+    name: str  # in tables
+    label: str  # in words, short enough for the head of a column
+    role: Role
+    estimates: str | None
+    needs: frozenset[str]  # label sets (random, heldout, truth), top, and columns of items and users (item.propensity)
+    labels: Mapping[str, str] = {}  # other words, by metric
+
+    def label_of(self, metric: str) -> str:
+        """The label beside a metric of this name."""
+        return self.labels.get(metric, self.label)
 
 
-def estimator(name: str, metric: str, among: Sequence[Estimator] = ESTIMATORS) -> Estimator:
-    """The estimator of this name and metric; an error if there is none: no estimator has to have every metric."""
-    for one in among:
-        if (one.name, one.metric) == (name, metric):
-            return one
-    raise DataError(
-        f"statistics: there is no estimator {name} of {metric}. Another version may have written these rows: run "
-        "jobs/evaluate.py again."
-    )
+RANDOM, TRUTH, BOTH = frozenset({"random"}), frozenset({"truth"}), frozenset({"truth", "random"})
+_ALONE = {"auc": "URE", "map": "URE"}  # metrics with one URE only
+_ALL = (
+    Estimator("full_mean", "truth", "truth", None, TRUTH),
+    Estimator("full_macro", "truth", "truth", None, TRUTH, {"ndcg": "truth of users with a positive"}),
+    Estimator("lists", "lists", "truth", None, frozenset({"top"})),
+    Estimator("traditional", "traditional", "naive", None, RANDOM),
+    Estimator("holdout", "held-out pairs", "naive", None, frozenset({"heldout"})),
+    Estimator("ure_balanced", "URE balanced", "estimate", "full_macro", RANDOM),
+    Estimator("ure_mean", "URE", "estimate", "full_mean", RANDOM),
+    Estimator("ure_macro", "URE macro", "estimate", "full_selected", RANDOM, _ALONE),
+    Estimator(
+        "full_selected",
+        "URE macro's target",
+        "truth",
+        None,
+        BOTH,
+        dict.fromkeys(_ALONE, "URE's target"),
+    ),
+    Estimator("ure_micro", "URE micro", "estimate", "full_micro", RANDOM),
+    Estimator("full_micro", "URE micro's target", "truth", None, TRUTH),
+)
+ESTIMATORS: Mapping[str, Estimator] = {one.name: one for one in _ALL}

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from eval_engine.estimators.by_metric import ESTIMATORS
+from eval_engine.estimators.by_metric import estimator as estimator_of
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.registry import ESTIMATORS
-from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.statistics.balanced import Strata, balanced
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from eval_engine.estimators.by_metric import ESTIMATORS
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eval_engine.estimators.by_metric import ESTIMATORS, estimator, estimators_of
 from eval_engine.estimators.full_exposure import FULL_AUC_SELECTED, FULL_MACRO, FULL_MICRO, FULL_SELECTED
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import ESTIMATORS, estimator, estimators_of
 from eval_engine.estimators.traditional import TRADITIONAL, TRADITIONAL_NDCG, TRADITIONAL_PRECISION
 from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
 from eval_engine.kernels.gain import TIES

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eval_engine.estimators import full_exposure, ure
+from eval_engine.estimators.by_metric import estimator
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import estimator
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 from eval_engine.statistics.ratio import estimate, ratio_sums

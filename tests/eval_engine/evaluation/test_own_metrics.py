@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import DataError
+from eval_engine.estimators.by_metric import ESTIMATORS
+from eval_engine.estimators.by_metric import estimator as estimator_of
 from eval_engine.estimators.estimator import Estimator, Terms, mean_over
-from eval_engine.estimators.registry import ESTIMATORS
-from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.evaluation.results import InferenceSettings, estimates_and_comparisons
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eval_engine.estimators.by_metric import estimator as estimator_of
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import estimator as estimator_of
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.results import InferenceSettings, of_group
 from eval_engine.evaluation.spec import EvaluationSpec
