@@ -107,21 +107,24 @@ RANKS = Table(
 STATISTICS = Table(
     "statistics",
     "Mergeable sums, by bucket of users, of each estimate's numerator a and denominator b: exact, so the same on any partitioning. bucket is "
-    "pmod(xxhash64(user_id), 256); stratum: exposures, candidates and exposed positives of the users, each coarse, where balanced URE needs them; a_low, a_high: "
-    "a with all ties broken against and for the model; wins: users on which the model is better than each other one.",
+    "pmod(xxhash64(user_id), 256), of slices and strata pmod(that, 32); slice: 'all', or the value of a column of items or users ('category=toys'), NULL in older rows, which are of "
+    "everything; stratum: exposures, candidates and exposed positives of the users, each coarse, where balanced URE needs them; a_low, a_high: a with all ties broken against and for the "
+    "model; wins: users on which the model is better than each other one; items: of metrics of top lists, how many items of the bucket (of items) were recommended how often.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, "
     "stratum STRUCT<exposures: INT, candidates: INT, positives: INT>, bucket INT NOT NULL, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, "
-    f"a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}, a_low {SUM}, a_high {SUM}, wins MAP<STRING, BIGINT>",
-    ("run_id", "model", "estimator", "metric", "k", "stratum", "bucket"),
+    f"a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}, a_low {SUM}, a_high {SUM}, wins MAP<STRING, BIGINT>, "
+    "slice STRING, items MAP<BIGINT, BIGINT>",
+    ("run_id", "model", "estimator", "metric", "k", "slice", "stratum", "bucket"),
     ("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
 )
 ESTIMATES = Table(
     "estimates",
-    "What each estimator says of each model, with its standard error and interval; NULL where it is undefined, and then the reason.",
+    "What each estimator says of each model, with its standard error and interval; NULL where it is undefined, and then the reason. slice: 'all', or the value of a column of items "
+    "(which positives count) or users (which users count); NULL in older rows, which are of everything.",
     "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, value DOUBLE, "
     "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, ties_low DOUBLE, ties_high DOUBLE, bootstrap_error DOUBLE, bootstrap_low DOUBLE, "
-    "bootstrap_high DOUBLE, chance_best DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, left_out STRING, estimand STRING, reason STRING",
-    ("run_id", "model", "estimator", "metric", "k"),
+    "bootstrap_high DOUBLE, chance_best DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, left_out STRING, estimand STRING, reason STRING, slice STRING",
+    ("run_id", "model", "estimator", "metric", "k", "slice"),
     (
         "value IS NULL OR NOT isnan(value)",
         "low IS NULL OR low <= value",
@@ -133,16 +136,24 @@ ESTIMATES = Table(
 COMPARISONS = Table(
     "comparisons",
     "Every pair of models under each estimator, paired over users: the difference, its interval and p, adjusted over the pairs (Holm, Benjamini-Hochberg); on how many "
-    "users each wins; p that one is no worse than the other by more than the margin; users it would take to tell them apart.",
+    "users each wins; p that one is no worse than the other by more than the margin; users it would take to tell them apart; slice: as in estimates.",
     "run_id STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, model_a STRING NOT NULL, model_b STRING NOT NULL, "
     "difference DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, p DOUBLE, p_holm DOUBLE, p_fdr DOUBLE, wins BIGINT, ties BIGINT, losses BIGINT, "
-    "margin DOUBLE, p_a_no_worse DOUBLE, p_b_no_worse DOUBLE, verdict STRING, users_needed BIGINT, power DOUBLE",
-    ("run_id", "estimator", "metric", "k", "model_a", "model_b"),
+    "margin DOUBLE, p_a_no_worse DOUBLE, p_b_no_worse DOUBLE, verdict STRING, users_needed BIGINT, power DOUBLE, slice STRING",
+    ("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
     (
         "p IS NULL OR (p >= 0 AND p <= 1 AND p_holm >= p AND p_fdr >= p)",
         "verdict IN ('a better', 'b better', 'equivalent', 'not decided')",
         "model_a != model_b",
     ),
+)
+USER_METRICS = Table(
+    "user_metrics",
+    "The terms of every user who is counted, on request (evaluate.user_metrics): an estimate is the sum of numerators over the sum of denominators. numerator is NULL where it cannot be known.",
+    "run_id STRING NOT NULL, model STRING NOT NULL, user_id ID NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, numerator DOUBLE, denominator DOUBLE",
+    ("run_id", "model", "user_id", "estimator", "metric", "k"),
+    ("denominator > 0",),
+    ("run_id", "model"),
 )
 QUALITY = Table(
     "quality",
@@ -209,6 +220,7 @@ TABLES = (
     STATISTICS,
     ESTIMATES,
     COMPARISONS,
+    USER_METRICS,
     QUALITY,
     QUARANTINE,
     RUNS,
