@@ -70,6 +70,12 @@ MODEL = Column("model", STRING, "Name of the model.", nullable=False)
 ESTIMATOR = Column("estimator", STRING, "Name of the estimator (docs/estimators.md).", nullable=False)
 METRIC = Column("metric", STRING, "Name of the metric, without its cutoff.", nullable=False)
 K = Column("k", INT, "Cutoff of the metric, in items; 0 where it has none.", nullable=False)
+SLICE = Column(
+    "slice",
+    STRING,
+    "'all', or the value of a column of items (which positives count) or users (which users count), such as "
+    "'category=toys'; NULL in rows of older versions, which are of everything.",
+)
 SUM = Decimal(38, 12)
 
 LABEL_FIELDS = (  # of a label set; new ones come last, as a table of an older version gets them
@@ -185,7 +191,12 @@ STATISTICS = Table(
             ),
             "Group of the users that balanced URE needs; NULL for other estimators.",
         ),
-        Column("bucket", INT, "Bucket of the users, pmod(xxhash64(user_id), 256).", nullable=False),
+        Column(
+            "bucket",
+            INT,
+            "Bucket of the users, pmod(xxhash64(user_id), 256); of slices and strata pmod(.., 32).",
+            nullable=False,
+        ),
         Column("n_users", BIGINT, "Number of users that are summed."),
         Column("n_left_out", BIGINT, "Number of users that the estimate does not cover."),
         Column("n_unknown", BIGINT, "Number of summed users whose value cannot be known."),
@@ -197,8 +208,14 @@ STATISTICS = Table(
         Column("a_low", SUM, "Sum of numerators with every tie broken against the model."),
         Column("a_high", SUM, "Sum of numerators with every tie broken for the model."),
         Column("wins", Map(STRING, BIGINT), "Number of users on which the model is better than each other model."),
+        SLICE,
+        Column(
+            "items",
+            Map(BIGINT, BIGINT),
+            "Of metrics of top lists: number of the bucket's items (of items) by how often they were recommended.",
+        ),
     ),
-    key=("run_id", "model", "estimator", "metric", "k", "stratum", "bucket"),
+    key=("run_id", "model", "estimator", "metric", "k", "slice", "stratum", "bucket"),
     rules=("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
 )
 ESTIMATES = Table(
@@ -228,8 +245,9 @@ ESTIMATES = Table(
         Column("left_out", STRING, "Which users it does not cover."),
         Column("estimand", STRING, "What it is an estimate of."),
         Column("reason", STRING, "Why there is no value or no interval; NULL if there is."),
+        SLICE,
     ),
-    key=("run_id", "model", "estimator", "metric", "k"),
+    key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
         "value IS NULL OR NOT isnan(value)",
         "low IS NULL OR low <= value",
@@ -266,13 +284,32 @@ COMPARISONS = Table(
         Column("verdict", STRING, "a better, b better, equivalent or not decided."),
         Column("users_needed", BIGINT, "Number of users with which the difference would be decided."),
         Column("power", DOUBLE, "Probability of a decision with that many users, a share: 0.8."),
+        SLICE,
     ),
-    key=("run_id", "estimator", "metric", "k", "model_a", "model_b"),
+    key=("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
     rules=(
         "p IS NULL OR (p >= 0 AND p <= 1 AND p_holm >= p AND p_fdr >= p)",
         "verdict IN ('a better', 'b better', 'equivalent', 'not decided')",
         "model_a != model_b",
     ),
+)
+USER_METRICS = Table(
+    name="user_metrics",
+    about="The terms of every user who is counted, on request (evaluate.user_metrics): an estimate is the sum of "
+    "numerators over the sum of denominators.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("user_id", ID, "User.", nullable=False),
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("numerator", DOUBLE, "The user's numerator; NULL if it cannot be known."),
+        Column("denominator", DOUBLE, "The user's denominator."),
+    ),
+    key=("run_id", "model", "user_id", "estimator", "metric", "k"),
+    rules=("denominator > 0",),
+    partitions=("run_id", "model"),
 )
 QUALITY = Table(
     name="quality",
@@ -410,6 +447,7 @@ TABLES = (
     STATISTICS,
     ESTIMATES,
     COMPARISONS,
+    USER_METRICS,
     QUALITY,
     QUARANTINE,
     RUNS,
