@@ -15,6 +15,7 @@ from eval_engine.kernels.arrays import Ints
 from eval_engine.statistics.bucket_sums import COUNTS, LIMB, SUMS, Sums, added
 from eval_engine.statistics.pairwise_wins import wins
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
+from eval_engine.tables import STATISTICS
 
 WITHOUT_BOUNDS = SUMS.index("a_low")
 
@@ -65,7 +66,7 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     won = _won([row for row in packed if row[0] < COARSE], models, len(compared))
     columns["wins"] = _wins_column(models, every, model_of, np.array(win_columns, np.int64), won)
     columns["items"] = pa.nulls(every.size, pa.map_(pa.int64(), pa.int64()))
-    batch = pa.RecordBatch.from_pydict(columns)
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in STATISTICS.names if name != "run_id"})
     more = _list_rows(packed, models, spec, batch.schema)
     return batch if more is None else pa.concat_batches([batch, more])
 
