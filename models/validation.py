@@ -1,6 +1,11 @@
-"""What early stopping watches: the held-out loss, or recall@K or ndcg@K of held-out positives in the list of all items that are not in training.
+"""The metric of early stopping: recall@K or ndcg@K of held-out positives.
 
-recall@K = hits / held-out positives,   ndcg@K = sum over hits of 1/log2(1 + rank), over that of the best list; means over at most USERS users, the first by hash.
+The list ranks all items but the training positives.
+
+    recall@K = hits / held-out positives
+    ndcg@K   = sum over hits of 1/log2(1 + rank), divided by that of the best list
+
+The metric is the mean over at most USERS users, the first by hash.
 """
 
 import numpy as np
@@ -23,7 +28,8 @@ class HeldOutMetric:
         self.kind, self.k = kind, min(int(k), seen.n_items)
         if not held_out.positive.any():
             raise DataError(
-                f"model {model}: stop_on {name} needs held-out positives, and none was held out. Raise validation_share, or stop on the loss."
+                f"model {model}: stop_on {name} needs held-out positives, and none was held out. "
+                "Raise validation_share, or stop on the loss."
             )
         self.seen, self.wanted = seen.positives(), held_out.positives()
         users = np.unique(self.wanted.users)
