@@ -77,8 +77,8 @@ def _make(uri: str, table: Table, id_type: str) -> None:
     check_columns(uri, table, id_type, fields_of(have), ids)
     lacking = {name.split(".")[0] for name in set(table.fields) - set(fields_of(have))}
     if lacking:
-        new = [field.with_nullable(True) for field in schema if field.name in lacking]
-        delta.alter.add_columns(DeltaSchema.from_arrow(pa.schema(new)).fields)
+        columns = pa.schema([field.with_nullable(True) for field in schema if field.name in lacking])
+        delta.alter.add_columns(DeltaSchema.from_arrow(columns).fields)
         delta = DeltaTable(place)
     dropped, new = changed_rules(table, delta.metadata().configuration)
     for rule in dropped:

@@ -19,7 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import PlumblineError
-from eval_engine.spark.delta_jars import PACKAGE, fetch_delta
+from eval_engine.spark.delta_jars import delta_package, fetch_delta
 from eval_engine.spark.java import java_home
 from eval_engine.spark.object_store import s3_settings
 
@@ -99,7 +99,7 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
     except Exception as error:
         if "delta" in str(error).lower():
             raise PlumblineError(
-                f"This Spark has no Delta. Add `--packages {PACKAGE}` to spark-submit, "
+                f"This Spark has no Delta. Add `--packages {delta_package()}` to spark-submit, "
                 "or run `plumbline setup` once in its environment."
             ) from None
         raise
