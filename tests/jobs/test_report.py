@@ -45,8 +45,14 @@ def test_a_lake_of_an_earlier_version_has_no_comparisons(tmp_path: Path) -> None
 
 def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, str(tmp_path))
-    told = ESTIMATE | {"chance_best": 0.7, "left_out": "nobody", "reason": None, "ties_low": 0.05, "ties_high": 0.15}
-    lake.put(ESTIMATES, [[told.get(name) for name in ESTIMATES.names if name != "run_id"]], {"run_id": "r"})
+    estimate = ESTIMATE | {
+        "chance_best": 0.7,
+        "left_out": "nobody",
+        "reason": None,
+        "ties_low": 0.05,
+        "ties_high": 0.15,
+    }
+    lake.put(ESTIMATES, [[estimate.get(name) for name in ESTIMATES.names if name != "run_id"]], {"run_id": "r"})
     pair = {
         "estimator": "ure_macro",
         "metric": "recall",
