@@ -176,6 +176,13 @@ def contradictions_text(slicing: Slicing) -> list[str]:
     return [_sentence(slicing, row, one) for row in slicing.rows for one in row.contradictions]
 
 
+def left_out_text(n_values: int, n_models: int) -> str:
+    """How many values and models are left out; empty if there are none."""
+    values = [f"{n_values:,} more {'value' if n_values == 1 else 'values'} with fewer users"] if n_values else []
+    models = [f"{n_models:,} more {'model' if n_models == 1 else 'models'}"] if n_models else []
+    return " and ".join([*values, *models])
+
+
 def _sentence(slicing: Slicing, row: SliceRow, one: Contradiction) -> str:
     decimals = decimals_for([one.slice_row.difference, one.whole_row.difference])
     here, whole = one.slice_row, one.whole_row.turned()

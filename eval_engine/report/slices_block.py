@@ -10,7 +10,7 @@
 the slice puts the model above, below n models that the whole puts the other way round, both beyond chance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -22,7 +22,7 @@ from eval_engine.report.check_line import doubt
 from eval_engine.report.estimates_block import CLEAR, EDGE, GAP, NOISE
 from eval_engine.report.panel import Panel
 from eval_engine.report.short_names import MAX_NAME, short_names
-from eval_engine.report.slices import SliceRow, Slicing, contradictions_text, slicings
+from eval_engine.report.slices import SliceRow, Slicing, contradictions_text, left_out_text, slicings
 
 MOST_VALUES = 12  # slices in the terminal: those with the most users
 MOST_SENTENCES = 5  # contradictions in words
@@ -58,33 +58,29 @@ def _block(slicing: Slicing, confidence: float, width: int) -> Group:
     cells = {model: [_cell(row, model, decimals) for row in rows] for model in slicing.models}
     names = short_names(slicing.models, MAX_NAME)
     widths = {m: max(len(names[m]), *(line.cell_len for cell in cells[m] for line in cell.split("\n"))) for m in cells}
-    first = [_first(row.value, shown, row) for row, shown in zip(rows, _values(rows), strict=True)]
-    left = max(line.cell_len for cell in (Text(_head(slicing)), *first) for line in cell.split("\n"))
-    shown = _fitting([widths[model] for model in slicing.models], width - EDGE - left)
+    values = short_names(row.value for row in rows)
+    left = max(len(text) for row in rows for text in (_head(slicing), values[row.value], *_below(row, names)))
+    shown = slicing.models[: _fitting([widths[model] for model in slicing.models], width - EDGE - left)]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(Text(_head(slicing)), overflow="fold")
-    for model in slicing.models[:shown]:
+    for model in shown:
         table.add_column(Text(names[model]), justify="right", overflow="fold", min_width=widths[model])
-    for n, cell in enumerate(first):
-        table.add_row(cell, *(cells[model][n] for model in slicing.models[:shown]))
+    for n, row in enumerate(rows):
+        below = _below(row, {model: names[model] for model in slicing.models if model not in shown})
+        first = Text(values[row.value]).append("".join(f"\n{line}" for line in below), style="dim")
+        table.add_row(first, *(cells[model][n] for model in shown))
     title = Text(f"{slicing_title(slicing)}, with {percent_text(confidence)} intervals", style="bold")
-    return Group(title, table, _legend(slicing, len(slicing.rows) - len(rows) + 1, len(slicing.models) - shown))
+    return Group(title, table, _legend(slicing, len(slicing.rows) - len(rows) + 1, len(slicing.models) - len(shown)))
 
 
 def _head(slicing: Slicing) -> str:
     return short_names([slicing.name])[slicing.name]
 
 
-def _values(rows: Sequence[SliceRow]) -> list[str]:
-    names = short_names(row.value for row in rows)
-    return [names[row.value] for row in rows]
-
-
-def _first(value: str, shown: str, row: SliceRow) -> Text:
-    text = Text(shown, style="" if value == shown else "italic")
-    if row.n_users is not None:
-        text.append(f"\n{count_text(row.n_users)} {'user' if row.n_users == 1 else 'users'}", style="dim not italic")
-    return text
+def _below(row: SliceRow, hidden: Mapping[str, str]) -> list[str]:
+    """What follows the name of a slice: its users, and its best model if that has no column."""
+    lines = [] if row.n_users is None else [f"{count_text(row.n_users)} {'user' if row.n_users == 1 else 'users'}"]
+    return lines + ([f"{BEST[row.decided]} {hidden[row.best]}"] if row.best and row.best in hidden else [])
 
 
 def _cell(row: SliceRow, model: str, decimals: int) -> Text:
@@ -106,10 +102,8 @@ def _fitting(widths: Sequence[int], room: int) -> int:
 
 def _legend(slicing: Slicing, more_values: int, more_models: int) -> Text:
     text = Text(f"{LEGEND}, {FAMILY}.", style="dim")
-    more = [f"{more_values:,} more values with fewer users"] if more_values else []
-    more += [f"{more_models:,} more models"] if more_models else []
-    if more:
-        text.append(f"\nNot shown: {' and '.join(more)}. The page has them all.")
+    if more := left_out_text(more_values, more_models):
+        text.append(f"\nNot shown: {more}. The page has them all.")
     sentences = contradictions_text(slicing)
     for sentence in sentences[:MOST_SENTENCES]:
         text.append(f"\n{sentence}", style=CLEAR)

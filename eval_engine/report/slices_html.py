@@ -8,7 +8,7 @@ from eval_engine.report.slices import SliceRow, Slicing, contradictions_text, sl
 from eval_engine.report.slices_block import FAMILY, LEGEND, best_text, slicing_title
 from eval_engine.report.slices_svg import slices_svg
 
-FOLDED = 20  # values beyond which the table is folded
+FOLDED = 20  # lines beyond which a list or a table is folded
 
 
 def slices_html(panel: Panel, confidence: float) -> str:
@@ -17,7 +17,10 @@ def slices_html(panel: Panel, confidence: float) -> str:
 
 
 def _section(slicing: Slicing, confidence: float) -> str:
-    sentences = "".join(f"<li>{escape(text)}</li>" for text in contradictions_text(slicing))
+    texts = contradictions_text(slicing)
+    sentences = f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>" if texts else ""
+    if len(texts) > FOLDED:
+        sentences = f"<details><summary>All {len(texts):,} pairs of models</summary>{sentences}</details>"
     table = _table(slicing, confidence)
     if len(slicing.rows) > FOLDED:
         table = f"<details><summary>All {len(slicing.rows):,} values</summary>{table}</details>"
@@ -28,7 +31,7 @@ def _section(slicing: Slicing, confidence: float) -> str:
     return f"""<section>
 <h2>{escape(slicing_title(slicing))}</h2>
 <p class="conclusion">{contradicted} beyond chance.</p>
-{f"<ul>{sentences}</ul>" if sentences else ""}
+{sentences}
 {slices_svg(slicing)}
 {table}
 <p class="note">{escape(LEGEND)}, {escape(FAMILY)}.</p>

@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 from eval_engine.report.cell import count_text, decimals_for, interval_text, value_text
 from eval_engine.report.estimate_row import defined
 from eval_engine.report.short_names import short_names
-from eval_engine.report.slices import SliceRow, Slicing
+from eval_engine.report.slices import SliceRow, Slicing, left_out_text
 
 MOST_VALUES, MOST_MODELS = 20, 6
 WIDTH, LEFT, RIGHT = 960, 190, 24  # units of the picture: in all, left of the chart, right of it
@@ -43,13 +43,8 @@ def slices_svg(slicing: Slicing) -> str:
     for n, row in enumerate(rows):
         parts += _row(row, names[row.value], models, bounds, tall * n, n == 0)
     text = escape(f"{slicing.scheme} of each model by {slicing.name}, with intervals", quote=True)
-    more = (
-        [f"{len(slicing.rows) - len(rows) + 1:,} more values with fewer users"]
-        if len(rows) <= len(slicing.rows)
-        else []
-    )
-    more += [f"{len(slicing.models) - len(models):,} more models"] if len(models) < len(slicing.models) else []
-    note = f'<p class="note">Drawn without {" and ".join(more)}: the table has them.</p>' if more else ""
+    more = left_out_text(len(slicing.rows) - len(rows) + 1, len(slicing.models) - len(models))
+    note = f'<p class="note">Drawn without {more}: the table has them.</p>' if more else ""
     picture = (
         f'<svg class="slices" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{text}">{"".join(parts)}</svg>'
     )

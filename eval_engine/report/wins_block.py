@@ -36,10 +36,8 @@ PAIR_COLUMNS = (
     "model",
     "against",
     "ahead by",
-    "interval",
     "verdict",
     "truly ahead by",
-    "interval",
     "p",
     "p, all pairs considered",
     "users won",
@@ -135,11 +133,9 @@ def _pair_html(row: ComparisonRow, wins: PairwiseWins) -> str:
     true = wins.true_pair(row)
     verdict = f'<span class="{CLASSES.get(row.verdict, "")}">{escape(verdict_text(row))}</span>'
     numbers = [
-        value_text(row.difference, wins.decimals),
-        interval_text(row, wins.decimals),
+        f"{value_text(row.difference, wins.decimals)}<small>{interval_text(row, wins.decimals)}</small>",
         verdict,
-        true_text(true, wins.decimals),
-        interval_text(true, wins.decimals),
+        f"{true_text(true, wins.decimals)}<small>{interval_text(true, wins.decimals)}</small>",
         _p_text(row.p),
         _p_text(row.p_holm),
     ]

@@ -262,11 +262,17 @@ def test_80_columns_hold_it_and_what_is_left_out_is_counted(tmp_path: Path, n_va
     values_shown = list(re.findall(r"^ (\d+) +-?0\.", block, re.MULTILINE))
     assert values_shown == [str(n) for n in range(min(n_values, MOST_VALUES))]
     more = n_values - MOST_VALUES
-    assert (f"{more:,} more values with fewer users" in block) is (more > 0)
+    assert (f"{more:,} more value{'s'[: more - 1]} with fewer users" in block) is (more > 0)
     assert ("more models. The page has them all." in " ".join(block.split())) is (n_models > 4)
     texts = texts_of(page(answers, tmp_path))
     assert all(str(n) in texts for n in range(n_values))
     assert all(texts.count(model) >= 2 for model in values)
+
+
+def test_a_best_model_without_a_column_is_named() -> None:
+    values: Values = {f"model_{n}": 0.2 - 0.01 * n for n in range(9)}
+    block = printed(sliced({"all": values, "c=1": values | {"model_8": 0.9}}))
+    assert re.search(r"^ ● model_8 *$", block, re.MULTILINE)
 
 
 def test_of_many_values_those_with_the_most_users_are_shown() -> None:

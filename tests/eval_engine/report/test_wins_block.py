@@ -149,7 +149,7 @@ def test_beside_an_estimate_stands_the_true_difference_where_there_is_a_truth():
         lines = printed(panels(both)[0], 120)
         assert [line for line in lines if f" {text} " in line]
         assert any("Truly: the difference by the truth" in line for line in lines)
-        assert f"<td>{text}</td><td>0.0500 to 0.1500</td>" in wins_html(panels(both)[0])
+        assert f"<td>{text}<small>0.0500 to 0.1500</small></td>" in wins_html(panels(both)[0])
     assert "truly" not in "".join(printed(panels(answers)[0])).lower()
 
 
