@@ -38,7 +38,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     with spark_progress(spark, console, "Reporting"):
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
         answers = answers._replace(checks=read_checks(spark, config.lake, config.run_id))
-        picture = save_plot(answers, folder / f"{config.run_id}.png", config.evaluate.metrics[0])
+        picture = save_plot(answers, folder / f"{config.run_id}.png")
         facts = run_facts(spark, config.lake, config.run_id)
         settings = run_settings(config.run_id, Lake(spark, config.lake).rows(RUNS, {"run_id": config.run_id}))
         page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings)

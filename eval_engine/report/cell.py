@@ -60,9 +60,9 @@ def percent_text(share: float) -> str:
 
 
 def best_value(panel: Panel, scheme: Scheme) -> float | None:
-    """The largest value of a column, to be set in bold; None if fewer than two models have one."""
+    """The largest value of a column, to be set in bold; None if fewer than two models have one, or none is better."""
     values = [v for model in panel.models if (v := panel.value(scheme, model)) is not None]
-    return max(values) if len(values) > 1 else None
+    return max(values) if len(values) > 1 and scheme.judges else None
 
 
 def users_text(panel: Panel) -> str:

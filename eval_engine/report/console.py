@@ -44,8 +44,9 @@ def tables(answers: Answers, width: int = 80) -> list[RenderableType]:
         compared = {a.scheme: a for a in agreements(panel)}
         parts: list[RenderableType] = [
             Group(estimates_block(panel, compared, answers.confidence, width), _legend(panel, list(compared.values()))),
-            _orders(panel, compared),
         ]
+        if panel.judges:
+            parts.append(_orders(panel, compared))
         if block := wins_block(panel, width):
             parts.append(block)
         parts.append(Text(conclusion(panel), style="bold"))

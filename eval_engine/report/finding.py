@@ -40,7 +40,7 @@ def verdicts(every: Sequence[Panel]) -> list[tuple[str, str]]:
 def _verdict(panel: Panel) -> str:
     pairs = pairwise_wins(panel)
     if pairs is None:
-        return "models were not compared"
+        return "models were not compared" if panel.judges else "describes lists: models were not compared"
     sentence = f"{outcome(pairs)}, by {pairs.scheme.spoken}"
     return f"{doubt(pairs.failed)}: {sentence}" if pairs.failed else sentence
 
@@ -79,6 +79,8 @@ def _headline(panel: Panel) -> str:
 
 
 def _conclusion(panel: Panel) -> str:
+    if not panel.judges:
+        return f"{panel.target} describes the lists that models give: a higher value is neither better nor worse."
     if len(panel.models) == 1:
         return f"There is only one model, {panel.models[0]}: no order to compare."
     compared = agreements(panel)

@@ -103,8 +103,7 @@ def _section(panel: Panel, confidence: float) -> str:
 {_estimates(panel, compared, confidence)}
 <p class="note">{note if any(a.flips for a in compared.values()) else ""}</p>
 {"".join(f'<p class="note">{escape(line)}</p>' for line in reasons(panel))}
-<h3>The order each scheme gives, best first</h3>
-{_orders(panel, compared)}
+{_orders(panel, compared) if panel.judges else ""}
 <h3>What each number is, and the users it rests on</h3>
 {_estimands(panel)}
 </section>"""
@@ -152,7 +151,8 @@ def _orders(panel: Panel, compared: Mapping[Scheme, Agreement]) -> str:
         agreement = compared.get(scheme)
         cells = f"<td>{_arrows(panel, scheme, agreement)}</td><td>{_verdict(panel, agreement)}</td>"
         lines.append(f'<tr><th scope="row">{escape(scheme.name)}</th>{cells}</tr>')
-    return f'<div class="wide"><table><tbody>{"".join(lines)}</tbody></table></div>'
+    table = f'<div class="wide"><table><tbody>{"".join(lines)}</tbody></table></div>'
+    return f"<h3>The order each scheme gives, best first</h3>\n{table}"
 
 
 def _arrows(panel: Panel, scheme: Scheme, compared: Agreement | None) -> str:

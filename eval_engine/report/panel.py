@@ -61,6 +61,11 @@ class Panel(NamedTuple):
         return self.reference is not None and self.reference.role == TRUTH
 
     @property
+    def judges(self) -> bool:
+        """Whether a higher value of the target is better."""
+        return any(scheme.judges for scheme in self.schemes)
+
+    @property
     def judge(self) -> str:
         """The reference in words."""
         return "the truth" if self.has_truth else self.reference.label if self.reference else ""

@@ -75,13 +75,14 @@ MARKS = (  # of estimates, in the order of columns
 
 
 def save_plot(answers: Answers, path: str | Path, target: Metric | None = None) -> Path:
-    """Draw one target (the first, if not named) and write it as PNG."""
+    """Draw one target (if not named, the first by which models can be better) and write it as PNG."""
     every = panels(answers)
     return write_atomically(_png(_chosen(every, target), every, answers), path)
 
 
 def _chosen(every: list[Panel], target: Metric | None) -> Panel:
-    chosen = next((panel for panel in every if target is None or str(target) == str(panel.target)), None)
+    named = [panel for panel in every if target is None or str(target) == str(panel.target)]
+    chosen = next((panel for panel in named if panel.judges), named[0] if named else None)
     if chosen is None:
         known = ", ".join(str(panel.target) for panel in every) or "none"
         raise DataError(

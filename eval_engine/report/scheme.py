@@ -13,6 +13,7 @@ from eval_engine.plain_text import plain
 
 TRUTH, NAIVE, ESTIMATE = "truth", "naive", "estimate"  # roles of estimators
 RANDOM = "random"  # the label set that the checks of random exposures are about
+LABEL_SETS = {RANDOM, "heldout", "truth"}
 
 
 class Scheme(NamedTuple):
@@ -44,6 +45,12 @@ class Scheme(NamedTuple):
         """Whether it reads the random exposures; of an estimator that the registry does not have, that is assumed."""
         known = ESTIMATORS.get(self.estimator)
         return RANDOM in known.needs if known else True
+
+    @property
+    def judges(self) -> bool:
+        """Whether it reads labels, so that a higher value is better; else it describes the lists that models give."""
+        known = ESTIMATORS.get(self.estimator)
+        return bool(LABEL_SETS & known.needs) if known else True
 
     @property
     def place(self) -> tuple[int, str, str, int, str]:

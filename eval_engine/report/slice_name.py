@@ -1,11 +1,11 @@
 """The name of a slice, as the column `slice` of estimates and comparisons has it: `category=toys`, `segment=new`.
 
-`all`, or NULL in tables of earlier versions, is the whole. What has no `=` is a slicing whose value is unknown.
+`all`, or NULL in tables of earlier versions, is the whole. `category=NULL` is what has no category.
 """
 
 from typing import NamedTuple
 
-ALL = "all"
+ALL, NULL = "all", "NULL"
 
 
 class SliceName(NamedTuple):
@@ -21,10 +21,10 @@ WHOLE = SliceName("", ALL)
 def slice_name(text: str | None) -> SliceName:
     """The slice that a row is about.
 
-    >>> slice_name("category=toys"), slice_name("a=b=c").value, slice_name(None) == slice_name("all") == WHOLE
-    (SliceName(slicing='category', value='toys'), 'b=c', True)
+    >>> slice_name("category=toys"), slice_name("a=b=c").value, slice_name("a=NULL").value
+    (SliceName(slicing='category', value='toys'), 'b=c', None)
     """
     if text is None or text == ALL:
         return WHOLE
-    slicing, sign, value = text.partition("=")
-    return SliceName(slicing, value if sign else None)
+    slicing, _, value = text.partition("=")
+    return SliceName(slicing, None if value == NULL else value)

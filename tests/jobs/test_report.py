@@ -85,6 +85,13 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     ]
 
 
+def test_slices_are_read_and_their_column_may_be_missing_or_null(tmp_path: Path) -> None:
+    rows = [ESTIMATE | {"slice": name, "value": n / 10} for n, name in enumerate(("all", None, "category=toys"))]
+    write_deltalake(tmp_path / "estimates", pa.Table.from_pylist(rows), partition_by=["run_id"])
+    estimates = read_answers(NO_SPARK, str(tmp_path), "r", ()).estimates
+    assert {row.value: row.slice for row in estimates} == {0.0: "all", 0.1: None, 0.2: "category=toys"}
+
+
 def test_a_run_without_rows_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no row of run_id=r"):
         read_answers(NO_SPARK, str(tmp_path), "r", ())

@@ -174,3 +174,14 @@ def test_markup_in_a_model_name_is_printed_as_it_is():
 
 def test_no_rows():
     assert printed([]).strip() == "There are no estimates to report."
+
+
+def test_what_describes_lists_has_no_best_model_and_no_order():
+    rows = [row._replace(metric="gini") for row in column("lists", 10, {"a": 0.9, "b": 0.2})]
+    text = printed([*rows, *column("ure_macro", 10, {"a": 0.1, "b": 0.2})], 120, colours=True)
+    gini = text[text.index("gini@10 of 2 models") : text.index("recall@10 of 2 models")]
+    assert "0.9000" in gini
+    assert "\x1b[1m0.9000" not in gini
+    assert "best first" not in gini
+    assert "a higher value is neither better nor worse" in gini
+    assert "best first" in text

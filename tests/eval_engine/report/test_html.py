@@ -149,3 +149,15 @@ def test_an_auc_page_has_no_empty_columns(tmp_path):
     assert "<h2>auc</h2>" in page
     assert "auc@0" not in page
     assert "URE&#x27;s target<small>auc</small>" in page
+
+
+def test_what_describes_lists_has_no_best_model_and_no_order(tmp_path):
+    lists = [
+        EstimateRow(model, "lists", "coverage", 10, value, None, None, None, 10, 0, "words")
+        for model, value in (("a", 0.8), ("b", 0.7))
+    ]
+    page = saved(tmp_path, lists, {}, None)
+    parsed(page)
+    assert "0.8000" in page
+    assert "<strong>" not in page
+    assert "best first" not in page

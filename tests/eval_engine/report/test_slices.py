@@ -105,7 +105,7 @@ TOYS = {
 def test_names_of_slices() -> None:
     assert slice_name(None) == slice_name("all") == WHOLE
     assert slice_name("segment=") == SliceName("segment", "")
-    assert slice_name("segment") == SliceName("segment", None)
+    assert slice_name("segment=NULL") == SliceName("segment", None)
     assert slice_name("a=all") == SliceName("a", "all") != WHOLE
 
 
@@ -184,10 +184,10 @@ def test_contradictions_match_brute_force(parts: list[Values], ps: list[float | 
 
 def test_values_are_sorted_numbers_by_size_and_unknown_last() -> None:
     values = {"a": 0.2, "b": 0.1}
-    names = ["age=10", "age=9", "age", "age=unknown", "age=", f"age={'1' * 5000}"]
+    names = ["age=10", "age=9", "age=NULL", "age=unknown", "age=", f"age={'1' * 5000}"]
     (age,) = slicings_of(sliced({"all": values} | dict.fromkeys(names, values)))
     assert [row.value for row in age.rows] == ['""', "9", "10", "1" * 5000, "unknown", "unknown (NULL)"]
-    (age,) = slicings_of(sliced({"all": values, "age": values, "age=9": values}))
+    (age,) = slicings_of(sliced({"all": values, "age=NULL": values, "age=9": values}))
     assert [row.value for row in age.rows] == ["9", "unknown"]
 
 
@@ -238,7 +238,7 @@ LONG = "a_category_with_a_name_of_some_eighty_characters_" * 2
 
 def test_names_from_outside_are_escaped_and_shortened(tmp_path: Path) -> None:
     values = {MARKUP: 0.2, "b" * 60: 0.1, "b" * 59 + "c": 0.05}
-    names = [f"{MARKUP}={CONTROL}", f"{MARKUP}={LONG}1", f"{MARKUP}={LONG}2", MARKUP]
+    names = [f"{MARKUP}={CONTROL}", f"{MARKUP}={LONG}1", f"{MARKUP}={LONG}2", f"{MARKUP}=NULL"]
     answers = sliced({"all": values} | dict.fromkeys(names, values))
     text, html = printed(answers, 120), page(answers, tmp_path)
     assert not {"\x1b", "\r"} & set(text + html)
