@@ -200,8 +200,7 @@ def _imported(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Evaluate(Strict):
-    """What is estimated. Evaluating reads no scores; the rank stage ranks again if the cutoffs of `metrics` change, since
-    their thresholds stand in `ranks`."""
+    """What is estimated; a change here never reads scores again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     modules: Annotated[tuple[str, ...], AfterValidator(_imported)] = Field(

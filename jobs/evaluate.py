@@ -36,7 +36,7 @@ from eval_engine.storage.stored_file import located
 from eval_engine.tables import CATALOGUE, COMPARISONS, ESTIMATES, RANKS, STATISTICS, USER_METRICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import fresh_ranks, ranks_token, stage
+from jobs.stage import stage
 
 SMALL_BYTES = 16 * 2**20  # of ranks: this process is done with so many before Spark's workers have started
 
@@ -51,17 +51,15 @@ def label_sets(config: RunConfig) -> tuple[str, ...]:
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Evaluate and write."""
     lake = Lake(spark, config.lake)
-    ranked = fresh_ranks(lake, config.run_id)
-    written = (STATISTICS, ESTIMATES, COMPARISONS, *((USER_METRICS,) if config.evaluate.user_metrics else ()))
     with (
-        stage(lake, config, "evaluate", {RANKS.name: ranks_token(lake, config.run_id)}, written),
+        stage(lake, config, "evaluate") as running,
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
         slices_of(spark, lake, config) as slices,
     ):
         spec = spec_of(config, slices)
-        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, ranked))
+        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]))
 
 
 def spec_of(config: RunConfig, slices: SlicesRead) -> EvaluationSpec:
@@ -134,6 +132,6 @@ def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("evaluate", run)
+    main("evaluate")

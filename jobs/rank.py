@@ -44,13 +44,13 @@ from eval_engine.ranking.thresholds import threshold_cutoffs, thresholds_sql
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.session import batches_by_bytes, few_scan_tasks, planned_once
 from eval_engine.spark.worker_types import Plan
-from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS, TRIALS
+from eval_engine.tables import CATALOGUE, RANKS, TRIALS
+from jobs.findings import QUARANTINED, put_quality, put_quarantine
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import done_with, ranks_token, stage
+from jobs.stage import done_with, stage
 
 ITEM = {"item_id": "id", "position": "position"}
-WRITES = (RANKS, CATALOGUE, QUALITY, QUARANTINE)
 Quality = list[QualityRow]
 
 
@@ -84,7 +84,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         before.get(name) == now[name] for name in ("checks", "positive")
     )  # else the checks are made again
     with (
-        stage(lake, config, "rank", {**inputs_of(config), **scores_of(config)}, WRITES) as outputs,
+        stage(lake, config, "rank"),
         planned_once(spark),
         batches_by_bytes(spark),
         ExitStack() as until_done,
@@ -93,12 +93,11 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             models = plain(", ".join(sorted(ranked.models)))
             console.print(Text.assemble(("✓", "green"), f" {models} already ranked from the same inputs"))
-            outputs[RANKS.name] = ranks_token(lake, config.run_id)
             return
         with spark_progress(spark, console, "Checking the inputs"):
             inputs = until_done.enter_context(checked(spark, config, lake, ranked))
         if stopped := [row for row in inputs.quality if row.action == exposure_checks.STOPPED]:
-            lake.put(QUALITY, inputs.quality, run_id)
+            put_quality(lake, config.run_id, "rank", inputs.quality)
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
             console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
@@ -117,12 +116,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if lake.in_catalog:
             lake.view("thresholds", thresholds_sql(lake.name(RANKS)))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
-        lake.put(QUALITY, quality, run_id)
-        if any(row.action == "quarantined" for row in quality):
-            lake.replace(QUARANTINE, _quarantined(inputs.found, lake, config.run_id), run_id)
-        else:
-            lake.put(QUARANTINE, [], run_id)
-        outputs[RANKS.name] = ranks_token(lake, config.run_id)
+        put_quality(lake, config.run_id, "rank", quality)
+        bad = any(row.action == QUARANTINED for row in quality)
+        put_quarantine(lake, config.run_id, "rank", _quarantined(inputs.found, lake, config.run_id) if bad else None)
         for row in quality:
             if row.verdict is None:
                 what, example = f"{row.n_rows:,} rows {row.rule}, {row.action}", f"(first: {plain(row.example)})"
@@ -397,6 +393,6 @@ def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("rank", run)
+    main("rank")

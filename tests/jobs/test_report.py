@@ -45,7 +45,13 @@ def test_a_lake_of_an_earlier_version_has_no_comparisons(tmp_path: Path) -> None
 
 def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, str(tmp_path))
-    estimate = ESTIMATE | {"chance_best": 0.7, "left_out": "nobody", "reason": None, "ties_low": 0.05, "ties_high": 0.15}
+    estimate = ESTIMATE | {
+        "chance_best": 0.7,
+        "left_out": "nobody",
+        "reason": None,
+        "ties_low": 0.05,
+        "ties_high": 0.15,
+    }
     estimate = {name: estimate.get(name) for name in ESTIMATES.names if name != "run_id"}
     lake.put(ESTIMATES, [estimate], {"run_id": "r"})
     pair = {
