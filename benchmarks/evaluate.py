@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.measure import REPEATS, best, say
-from eval_engine.lake.commits import WrittenFile, new_attempt, write_file
 from eval_engine.lake.lake import Lake
+from eval_engine.lake.part_files import WrittenFile, new_attempt, write_file
 from eval_engine.spark.session import spark_session
 from eval_engine.tables import RANKS
 from jobs import evaluate
@@ -144,7 +144,7 @@ def main(scale: float) -> None:
         spark = spark_session("bench-evaluate", java_options="")  # Spark's own work decides: with its best compiler
         asked, console = config(folder), Console(stderr=True)
         lake = Lake(spark, asked.lake)
-        with stage(lake, asked, "rank", {}, (RANKS,)):
+        with stage(lake, asked, "rank"):
             write_ranks(lake, n_users)
         write_flat(folder / "flat", n_users)
         evaluate.run(spark, asked, console)  # workers start, Java compiles

@@ -28,14 +28,13 @@ from eval_engine.report.run_settings import run_settings
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import fresh_answers, status_of
+from jobs.stage import fresh, stage, status_of
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Print the run's table, draw its picture, write its page."""
     folder = Path(config.report)
-    fresh_answers(Lake(spark, config.lake), config.run_id)
-    with spark_progress(spark, console, "Reporting"):
+    with stage(Lake(spark, config.lake), config, "report"), spark_progress(spark, console, "Reporting"):
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
         answers = answers._replace(checks=read_checks(spark, config.lake, config.run_id))
         picture = save_plot(answers, folder / f"{config.run_id}.png")
@@ -49,7 +48,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
     """Print the report of a finished run."""
-    evaluated = fresh_answers(Lake(spark, lake), run_id)
+    evaluated = fresh(Lake(spark, lake), run_id, "evaluate")
     asked = json.loads(evaluated["config"])["evaluate"]["metrics"]
     answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
     print_report(answers._replace(checks=read_checks(spark, lake, run_id)), console)
@@ -86,9 +85,10 @@ def read_checks(spark: SparkSession, lake: str, run_id: str) -> list[CheckLine]:
 
 
 def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
-    """The stages of the run with their times, versions and inputs."""
+    """The stages of the run, but for the report itself, with their times, versions and inputs."""
     facts = {"run_id": run_id}
-    for row in sorted(Lake(spark, lake).rows(RUNS, {"run_id": run_id}), key=lambda row: row["started_at"]):
+    rows = [row for row in Lake(spark, lake).rows(RUNS, {"run_id": run_id}) if row["stage"] != "report"]
+    for row in sorted(rows, key=lambda row: row["started_at"]):
         facts[f"{row['stage']} stage"] = (
             f"{row['status']} in {row['seconds']:.1f} s, started {row['started_at']:%Y-%m-%d %H:%M} UTC"
             if row["seconds"]
@@ -99,6 +99,6 @@ def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("report", run)
+    main("report")

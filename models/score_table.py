@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eval_engine.errors import LakeError
+from eval_engine.storage.atomic_file import TEMPORARY, put_in_place, replace_atomically, temporary_path
 from models.errors import DivergedError, TrainingError
 from models.processes import Processes
 from models.scorer import Scorer
-from models.whole_file import put, replaced, unread
 
 MANIFEST = "_plumbline.json"
 FINGERPRINT = b"plumbline.fingerprint"
@@ -106,7 +106,7 @@ def write_scores(
         "inputs": content.inputs,
         "fingerprint": content.fingerprint,
     }
-    replaced(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+    replace_atomically(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
     return written
 
 
@@ -147,13 +147,12 @@ def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, 
         [("user_id", content.user_ids.type), ("scores", pa.binary())],
         metadata={FINGERPRINT: content.fingerprint.encode()},
     )
-    writer = pq.ParquetWriter(
-        unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"]
-    )
+    temporary = temporary_path(path)
+    writer = pq.ParquetWriter(temporary, schema, use_dictionary=False, compression="none", write_statistics=["user_id"])
 
     def finish() -> None:
         writer.close()
-        put(path)
+        put_in_place(temporary, path)
 
     for first in range(start, stop, group):
         users = np.arange(first, min(first + group, stop))
@@ -190,7 +189,7 @@ def _clear(folder: Path, names: set[str], fingerprint: str) -> None:
     for shard in folder.glob("shard-*.parquet"):
         if shard.name not in names or not _holds(shard, fingerprint):
             shard.unlink()
-    for leftover in folder.glob("_*.tmp"):
+    for leftover in folder.glob(TEMPORARY):
         leftover.unlink()
 
 

@@ -52,7 +52,8 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
         "ties_low": 0.05,
         "ties_high": 0.15,
     }
-    lake.put(ESTIMATES, [[estimate.get(name) for name in ESTIMATES.names if name != "run_id"]], {"run_id": "r"})
+    estimate = {name: estimate.get(name) for name in ESTIMATES.names if name != "run_id"}
+    lake.put(ESTIMATES, [estimate], {"run_id": "r"})
     pair = {
         "estimator": "ure_macro",
         "metric": "recall",
@@ -74,7 +75,7 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
         "losses": 1,
         "users_needed": 40,
     }
-    lake.put(COMPARISONS, [[pair.get(name) for name in COMPARISONS.names if name != "run_id"]], {"run_id": "r"})
+    lake.put(COMPARISONS, [dict.fromkeys(COMPARISONS.names[1:]) | pair], {"run_id": "r"})
     answers = read_answers(NO_SPARK, str(tmp_path), "r", ())
     (row,) = answers.estimates
     assert (row.chance_best, row.left_out, row.ties_low, row.ties_high) == (0.7, "nobody", 0.05, 0.15)

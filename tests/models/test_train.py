@@ -24,7 +24,8 @@ from models.spec.gradient import MF
 from models.spec.losses import Bce, PopularityPropensity
 from models.spec.samplers import Observed
 from models.spec.train import Train
-from models.train import device_of, train_all
+from models.train import train_all
+from models.train_model import device_of
 from models.trials_table import Trial
 
 LIKED = Positive(">", 3.0)
@@ -197,7 +198,9 @@ def test_ranks_from_the_same_inputs_are_not_made_again(
 ) -> None:
     spec = Train(output="ranks", seed=1, models=(MODELS[1], MODELS[2]))
     trained: list[str] = []
-    monkeypatch.setattr(module, "learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1])
+    monkeypatch.setattr(
+        "models.train_model.learn", lambda model, ground: (trained.append(model.name), learn(model, ground))[1]
+    )
 
     def made(spec: Train, run: Run) -> list[str]:
         trained.clear()
@@ -223,7 +226,7 @@ def test_what_stops_ranking_is_told_before_training(
     tmp_path: Path, run: Run, save: Callable[..., Input], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = Train(output="ranks", models=(MODELS[2],))
-    monkeypatch.setattr(module, "learn", lambda *rest: pytest.fail("trained"))
+    monkeypatch.setattr("models.train_model.learn", lambda *rest: pytest.fail("trained"))
     bad = save("bad", {"user_id": [3, 3], "item_id": [500, 7], "value": [1.0, 1.0]})
     broken = run._replace(inputs=run.inputs.model_copy(update={"exposures": bad}))
     with pytest.raises(

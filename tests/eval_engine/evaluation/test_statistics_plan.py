@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eval_engine.estimators.by_metric import estimator as estimator_of
 from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.registry import formula
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.results import InferenceSettings, of_group
+from eval_engine.evaluation.results import InferenceSettings, results_of
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import FACTS, _flat, _summed, rank_facts_of
 from eval_engine.kernels.rank_facts import rank_facts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
-from eval_engine.tables import COMPARISONS, ESTIMATES
 
 METRICS = tuple(
     map(
@@ -93,7 +93,7 @@ def statistics(batches, question=QUESTION):
     packed = [
         row
         for task in (batches[:half], batches[half:])
-        for batch in _summed(question)(_flat(rows, question.sources) for rows in task)
+        for batch in _summed(question)(_flat(rows, question) for rows in task)
         for row in zip(*batch.to_pydict().values(), strict=True)
     ]
     return pa.Table.from_batches([statistics_rows(sorted(packed, key=lambda row: row[0]), question)])
@@ -101,16 +101,11 @@ def statistics(batches, question=QUESTION):
 
 def results(table):
     """Estimates and comparisons as dictionaries, by (model, estimator, metric, k) and (estimator, metric, k, a, b)."""
-    groups = {}
-    for n, key in enumerate(
-        zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
-    ):
-        groups.setdefault(key, []).append(n)
-    estimates, comparisons = {}, {}
-    for rows in groups.values():
-        one, other = of_group(table.take(rows), ASKING)
-        estimates |= {row[:4]: dict(zip(ESTIMATES.names[1:], row, strict=True)) for row in one}
-        comparisons |= {row[:5]: dict(zip(COMPARISONS.names[1:], row, strict=True)) for row in other}
+    one, other = results_of(table, ASKING)
+    keys = [("model", "estimator", "metric", "k"), ("estimator", "metric", "k", "model_a", "model_b")]
+    estimates, comparisons = (
+        {tuple(row[name] for name in key): row for row in rows} for key, rows in zip(keys, (one, other), strict=True)
+    )
     return estimates, comparisons
 
 
@@ -143,20 +138,23 @@ def test_batches_and_their_order_do_not_matter(example):
 def test_estimates_are_what_users_give(example):
     batches, _, estimates, _ = example
     for model, batch in batches.items():
-        for estimator, metric in QUESTION.asked():
-            found = estimates[model, estimator.name, metric.name, metric.k]
-            source = "truth" if estimator.source in ("truth", "both") else "random"
-            facts = {s: facts_of(batch, s) for s in ("random", "truth")}
-            labelled = Labelled(
-                facts[source], QUESTION.positive.of(facts[source].value), all_labelled=source == "truth"
-            )
-            shown = [facts["random"].n_labels] if estimator.source == "both" else []
-            a, b = estimator.terms(labelled, metric.k, "expected", *shown)
+        facts = {name: facts_of(batch, name) for name in ("random", "truth")}
+        sets = {name: LabelSet(one, QUESTION.positive.of(one.value)) for name, one in facts.items()}
+        for one, metric in QUESTION.asked():
+            if one.estimator.combine is not None:
+                continue
+            found = estimates[model, one.estimator.name, metric.name, metric.k]
+            users = UserBatch(sets)
+
+            def terms(ties, one=one, metric=metric, users=users):
+                return one.of(users, one.estimator.view(users), slice(None), metric.k, ties, **metric.parameters)
+
+            a, b = terms("expected")
             used = b > 0
             assert found["n_users"] == used.sum()
             assert found["n_left_out"] == (~used).sum()
-            assert found["left_out"] == estimator.left_out
-            if estimator.metric == "hit_rate" and metric.k > 1 and source == "random":
+            assert found["left_out"] == one.left_out
+            if one.metric == "hit_rate" and metric.k > 1 and one.estimator.sampled:
                 assert found["value"] is None
                 assert "not exposed" in found["reason"]
                 continue
@@ -165,10 +163,7 @@ def test_estimates_are_what_users_give(example):
             n = used.sum()
             error = math.sqrt(n / (n - 1) * ((a - value * b)[used] ** 2).sum()) / b[used].sum()
             assert found["standard_error"] == pytest.approx(error, rel=1e-6)
-            low, high = (
-                estimator.terms(labelled, metric.k, ties, *shown).numerator[used].sum() / b[used].sum()
-                for ties in ("strict", "optimistic")
-            )
+            low, high = (terms(ties).numerator[used].sum() / b[used].sum() for ties in ("strict", "optimistic"))
             assert found["ties_low"] == pytest.approx(low, rel=1e-9)
             assert found["ties_high"] == pytest.approx(high, rel=1e-9)
             assert low <= value * (1 + 1e-12)
@@ -182,7 +177,7 @@ def test_wins_are_what_users_give(example):
         facts = facts_of(batch, "random")
         labelled = Labelled(facts, QUESTION.positive.of(facts.value))
         for metric, name in (("recall", "ure_macro"), ("ndcg", "ure_mean"), ("map", "ure_macro"), ("auc", "ure_macro")):
-            a, b = estimator_of(name, metric).terms(labelled, 3 if metric != "auc" else 0, "expected")
+            a, b = formula(name, metric).terms(labelled, 3 if metric != "auc" else 0, "expected")
             per_user[model, metric] = np.where(b > 0, a, np.nan).astype(np.float32), labelled.n_positive > 0
     for metric, name in (("recall", "ure_macro"), ("map", "ure_macro"), ("auc", "ure_macro")):
         for first, second in combinations(sorted(batches), 2):
@@ -330,17 +325,10 @@ def test_a_user_without_candidates_is_left_out_and_spoils_nothing():
 
 def test_no_bootstrap():
     table = statistics(made(models=("a", "b")).values())
-    rows = [
-        n
-        for n, key in enumerate(
-            zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
-        )
-        if key == ("ure_macro", "recall", 3)
-    ]
-    for row in of_group(table.take(rows), ASKING._replace(replicates=0))[0]:
-        told = dict(zip(ESTIMATES.names[1:], row, strict=True))
-        assert told["value"] is not None
-        assert told["bootstrap_error"] is told["bootstrap_low"] is told["chance_best"] is None
+    for row in results_of(table, ASKING._replace(replicates=0))[0]:
+        if (row["estimator"], row["metric"], row["k"]) == ("ure_macro", "recall", 3):
+            assert row["value"] is not None
+            assert row["bootstrap_error"] is row["bootstrap_low"] is row["chance_best"] is None
 
 
 def test_days_of_even_and_uneven_exposure_have_no_balanced_estimate_together():
