@@ -134,6 +134,8 @@ def _plain_rows(answers: Answers) -> tuple[list[EstimateRow], list[ComparisonRow
         )
         for row in answers.estimates
     ]
+    if all(name == shown for name, shown in names.items()):
+        return estimates, list(pairs)
     return estimates, [c._replace(model_a=names[c.model_a], model_b=names[c.model_b]) for c in pairs]
 
 
@@ -152,12 +154,14 @@ def _cells(rows: Iterable[EstimateRow]) -> dict[SliceName, dict[tuple[Scheme, st
     return cells
 
 
-def _pairs(rows: Iterable[ComparisonRow]) -> dict[SliceName, dict[tuple[Scheme, str, str], ComparisonRow]]:
+def _pairs(rows: Sequence[ComparisonRow]) -> dict[SliceName, dict[tuple[Scheme, str, str], ComparisonRow]]:
     """The comparisons of each slice by scheme and models."""
     pairs: dict[SliceName, dict[tuple[Scheme, str, str], ComparisonRow]] = {}
+    parts = ((row.slice, row.estimator, row.metric, row.k) for row in rows)
+    keys = {part: (slice_name(part[0]), Scheme(part[1], Metric(*part[2:]))) for part in set(parts)}
     for row in rows:
-        scheme = Scheme(row.estimator, Metric(row.metric, row.k))
-        pairs.setdefault(slice_name(row.slice), {})[scheme, row.model_a, row.model_b] = row
+        name, scheme = keys[row.slice, row.estimator, row.metric, row.k]
+        pairs.setdefault(name, {})[scheme, row.model_a, row.model_b] = row
     return pairs
 
 
@@ -177,7 +181,9 @@ def _panel(target: Metric, cells: Cells, pairs: Pairs, checks: tuple[str, ...], 
     own_pairs = {key: row for key, row in pairs.items() if key[0] in schemes}
     panel = Panel(target, tuple(sorted(models)), tuple(schemes), rows, own_pairs, checks)
     panel = panel._replace(schemes=_columns(panel))
-    return panel._replace(models=tuple(sorted(models, key=lambda model: _best_first(panel, model))))
+    reference = panel.reference
+    values = {model: panel.value(reference, model) if reference else None for model in models}
+    return panel._replace(models=tuple(sorted(models, key=lambda m: (values[m] is None, -(values[m] or 0.0), m))))
 
 
 def _beside(target: Metric, schemes: Iterable[Scheme], targets: Sequence[Metric]) -> set[Scheme]:
@@ -194,8 +200,3 @@ def _columns(panel: Panel) -> tuple[Scheme, ...]:
     for scheme in (s for s in ordered if s.role == ESTIMATE):
         columns += [scheme, panel.own_target(scheme)]
     return tuple(dict.fromkeys(s for s in (*columns, *ordered) if s is not None))
-
-
-def _best_first(panel: Panel, model: str) -> tuple[bool, float, str]:
-    value = panel.value(panel.reference, model) if panel.reference else None
-    return value is None, -(value or 0.0), model
