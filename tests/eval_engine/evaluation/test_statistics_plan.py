@@ -391,8 +391,10 @@ def sliced(request, tmp_path_factory):
     )
     table = statistics([part for b in batches.values() for part in (b.slice(0, 150), b.slice(150))], spec)
     rows, pairs = results_of(table, ASKING)
-    estimates = {(row[-1], *row[:4]): dict(zip(ESTIMATES.names[1:], row, strict=True)) for row in rows}
-    comparisons = {(row[-1], *row[:5]): dict(zip(COMPARISONS.names[1:], row, strict=True)) for row in pairs}
+    keys = ("slice", "model", "estimator", "metric", "k"), ("slice", "estimator", "metric", "k", "model_a", "model_b")
+    estimates, comparisons = (
+        {tuple(row[name] for name in key): row for row in some} for key, some in zip(keys, (rows, pairs), strict=True)
+    )
     return batches, plain, estimates, comparisons
 
 
