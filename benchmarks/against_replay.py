@@ -43,10 +43,11 @@ def recall_at_10(spark: SparkSession, folder: Path) -> float:
     catalogue, files = str(folder / "catalogue.parquet"), (str(folder / "truth.parquet"),)
     labels = ranking.Pairs(None, files, {name: name for name in ("user_id", "item_id", "value")}, stored_bytes(files))
     table = ranking.Table(LONG, flat_files(str(folder / "scores")) or ())
-    asked = ranking.RankingRequest((table,), {"truth": labels}, ("m",), None, False, False, "BIGINT")
+    asked = ranking.RankingRequest((table,), {"truth": labels}, ("m",), None, False, "BIGINT")
     question = EvaluationSpec((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
     with planned_once(spark), batches_by_bytes(spark):
-        found = ranking.assembled(spark, asked, Ranking(ITEMS, TOP + 1, (catalogue,), "error"))
+        settings = Ranking(ITEMS, TOP + 1, (catalogue,), "error", "all_items", ("truth",), (TOP,))
+        found = ranking.assembled(spark, asked, settings)
         plan = statistics_of(ranking.plans(found), question)
         rows = (
             plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS)

@@ -42,8 +42,8 @@ def numpy_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> Rows:
 def kernel_rows(scores: Floats, positions: npt.NDArray[np.int64]) -> Rows:
     """The same by the engine's kernel."""
     n = len(scores)
-    nobody = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
-    ranked = rank_rows(scores, np.arange(n + 1) * LABELS, positions.ravel().astype(np.int32), *nobody, TOP + 1)
+    none_excluded = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+    ranked = rank_rows(scores, np.arange(n + 1) * LABELS, positions.ravel().astype(np.int32), *none_excluded, TOP + 1)
     return ranked.above.reshape(n, LABELS), ranked.tied.reshape(n, LABELS), ranked.top_scores
 
 

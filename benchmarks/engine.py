@@ -44,7 +44,7 @@ class Engine:
             pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures
         )
         self.exposures = exposures
-        self.settings = Ranking(len(item_id), 101, (catalogue,), "error")
+        self.settings = Ranking(len(item_id), 101, (catalogue,), "error", "all_items", ("random",), (10, 20))
 
     def run(self) -> None:
         """Labels and scores from their files to ranks and top lists in Delta."""
@@ -56,7 +56,7 @@ class Engine:
         )
         files = flat_files(self.scores) or ()
         asked = ranking.RankingRequest(
-            (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT"
+            (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, "BIGINT"
         )
         with planned_once(self.spark), batches_by_bytes(self.spark):
             assembled = ranking.assembled(self.spark, asked, self.settings)

@@ -144,7 +144,7 @@ def main(scale: float) -> None:
         spark = spark_session("bench-evaluate", java_options="")  # Spark's own work decides: with its best compiler
         asked, console = config(folder), Console(stderr=True)
         lake = Lake(spark, asked.lake)
-        with stage(lake, asked, "rank", {}, (RANKS,)):
+        with stage(lake, asked, "rank"):
             write_ranks(lake, n_users)
         write_flat(folder / "flat", n_users)
         evaluate.run(spark, asked, console)  # workers start, Java compiles

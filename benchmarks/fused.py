@@ -103,7 +103,7 @@ def _run(folder: Path, n_users: int) -> Run:
         folder / "exposures.parquet",
     )
     inputs = Inputs(catalogue=Input(path="catalogue"), exposures=Input(path=str(folder / "exposures.parquet")))
-    return Run(str(folder / "lake" / "ranks"), "bench", inputs, "all_items", TOP, "error")
+    return Run(str(folder / "lake" / "ranks"), "bench", inputs, "all_items", TOP, "error", (10, 20))
 
 
 if __name__ == "__main__":

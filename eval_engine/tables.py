@@ -70,34 +70,58 @@ MODEL = Column("model", STRING, "Name of the model.", nullable=False)
 ESTIMATOR = Column("estimator", STRING, "Name of the estimator (docs/estimators.md).", nullable=False)
 METRIC = Column("metric", STRING, "Name of the metric, without its cutoff.", nullable=False)
 K = Column("k", INT, "Cutoff of the metric, in items; 0 where it has none.", nullable=False)
+SLICE = Column(
+    "slice",
+    STRING,
+    "'all', or the value of a column of items (which positives count) or users (which users count), such as "
+    "'category=toys'; NULL in rows of older versions, which are of everything.",
+)
 SUM = Decimal(38, 12)
 
-LABELS = Struct(
+LABEL_FIELDS = (  # of a label set; new ones come last, as a table of an older version gets them
     Column("items", List(ID), "Items of the user's labelled pairs."),
     Column("values", List(DOUBLE), "Label of each pair, as the input table has it."),
     Column("scores", List(FLOAT), "Score that the model gives each pair; NULL if it gives none."),
     Column("above", List(INT), "Number of candidates with a higher score; NULL if it cannot be known."),
     Column("tied", List(INT), "Number of other candidates with the same score; NULL if it cannot be known."),
-    Column("probabilities", List(DOUBLE), "Probability of each pair to be exposed; NULL if exposures come without."),
+    Column("probabilities", List(DOUBLE), "Probability of each pair to be labelled; NULL if its table has none."),
+    Column("candidates", INT, "Number of items that the pairs are ranked among, the frame of the set."),
+    Column("scored", INT, "Number of these candidates that have a score."),
+)
+LABELS = Struct(*LABEL_FIELDS)
+LABELS_AND_THRESHOLDS = Struct(
+    *LABEL_FIELDS,
+    Column("k", List(INT), "Cutoffs of the thresholds, in items."),
+    Column(
+        "thresholds",
+        List(FLOAT),
+        "Score of the (k+1)-th candidate at each k; -inf if there are no more than k, NULL if it cannot be known.",
+    ),
 )
 
 
-def _ranked(source: str) -> tuple[str, ...]:
-    """Every label of a source has a value and a place in a list of that many candidates."""
-    same = " AND ".join(
-        f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied")
-    )
+def _ranked(name: str) -> tuple[str, ...]:
+    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have no
+    candidates in the set: all their sets share those of the row."""
+    same = " AND ".join(f"size({name}.{field}) = size({name}.items)" for field in ("values", "scores", "above", "tied"))
     least = " AND ".join(
-        f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied")
+        f"coalesce(array_min({name}.{field}), 0) >= 0" for field in ("above", "tied")
     )  # NULL: cannot be known
-    place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
-    return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
+    place = f"{least} AND coalesce(array_max({name}.above), 0) < coalesce({name}.candidates, candidates)"
+    return (
+        f"{name} IS NULL OR ({same})",
+        f"{name} IS NULL OR size({name}.items) = 0 OR ({place})",
+        f"{name} IS NULL OR {name}.candidates IS NULL OR ({name}.scored >= 0 AND {name}.scored <= {name}.candidates)",
+    )
 
 
-PROBABLE = (  # random.probabilities, NULL unless exposures come with theirs: one for each item, above 0 and at most 1
-    "size(random.probabilities) = size(random.items) AND coalesce(array_min(random.probabilities), 1) > 0 "
-    "AND coalesce(array_max(random.probabilities), 1) <= 1"
-)
+def _probable(name: str) -> str:
+    """Probabilities, NULL unless the table of the set has them: one for each item, above 0 and at most 1."""
+    return (
+        f"{name} IS NULL OR {name}.probabilities IS NULL OR (size({name}.probabilities) = size({name}.items) "
+        f"AND coalesce(array_min({name}.probabilities), 1) > 0 AND coalesce(array_max({name}.probabilities), 1) <= 1)"
+    )
+
 
 CATALOGUE = Table(
     name="catalogue",
@@ -113,15 +137,16 @@ CATALOGUE = Table(
 RANKS = Table(
     name="ranks",
     about="Per model and user: the place of each labelled pair in the model's full list (above, tied), and the top of "
-    "that list.",
+    "that list. random, heldout and truth are label sets, each with its own candidates.",
     columns=(
         RUN_ID,
         MODEL,
         Column("inputs", STRING, "Fingerprint of the inputs that the model was ranked from.", nullable=False),
         Column("user_id", ID, "User.", nullable=False),
-        Column("candidates", INT, "Number of items in the user's list."),
+        Column("candidates", INT, "Number of items in the user's list: all but the user's training pairs."),
         Column("scored", INT, "Number of candidates that have a score."),
-        Column("random", LABELS, "Random exposures of the user; NULL if there are none."),
+        Column("random", LABELS_AND_THRESHOLDS, "Random exposures of the user; NULL if there are none."),
+        Column("heldout", LABELS, "Logged pairs of the user that were kept from training; NULL if there are none."),
         Column("truth", LABELS, "Complete labels of the user; NULL if there are none."),
         Column(
             "top",
@@ -137,9 +162,12 @@ RANKS = Table(
     rules=(
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
+        *_ranked("heldout"),
         *_ranked("truth"),
-        f"random IS NULL OR random.probabilities IS NULL OR ({PROBABLE})",
+        _probable("random"),
+        _probable("heldout"),
         "truth IS NULL OR truth.probabilities IS NULL",
+        "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
     partitions=("run_id", "model", "inputs"),  # a model whose inputs have not changed is not ranked again
@@ -163,7 +191,12 @@ STATISTICS = Table(
             ),
             "Group of the users that balanced URE needs; NULL for other estimators.",
         ),
-        Column("bucket", INT, "Bucket of the users, pmod(xxhash64(user_id), 256).", nullable=False),
+        Column(
+            "bucket",
+            INT,
+            "Bucket of the users, pmod(xxhash64(user_id), 256); of slices and strata pmod(.., 32).",
+            nullable=False,
+        ),
         Column("n_users", BIGINT, "Number of users that are summed."),
         Column("n_left_out", BIGINT, "Number of users that the estimate does not cover."),
         Column("n_unknown", BIGINT, "Number of summed users whose value cannot be known."),
@@ -175,8 +208,14 @@ STATISTICS = Table(
         Column("a_low", SUM, "Sum of numerators with every tie broken against the model."),
         Column("a_high", SUM, "Sum of numerators with every tie broken for the model."),
         Column("wins", Map(STRING, BIGINT), "Number of users on which the model is better than each other model."),
+        SLICE,
+        Column(
+            "items",
+            Map(BIGINT, BIGINT),
+            "Of metrics of top lists: number of the bucket's items (of items) by how often they were recommended.",
+        ),
     ),
-    key=("run_id", "model", "estimator", "metric", "k", "stratum", "bucket"),
+    key=("run_id", "model", "estimator", "metric", "k", "slice", "stratum", "bucket"),
     rules=("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
 )
 ESTIMATES = Table(
@@ -206,8 +245,9 @@ ESTIMATES = Table(
         Column("left_out", STRING, "Which users it does not cover."),
         Column("estimand", STRING, "What it is an estimate of."),
         Column("reason", STRING, "Why there is no value or no interval; NULL if there is."),
+        SLICE,
     ),
-    key=("run_id", "model", "estimator", "metric", "k"),
+    key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
         "value IS NULL OR NOT isnan(value)",
         "low IS NULL OR low <= value",
@@ -244,13 +284,32 @@ COMPARISONS = Table(
         Column("verdict", STRING, "a better, b better, equivalent or not decided."),
         Column("users_needed", BIGINT, "Number of users with which the difference would be decided."),
         Column("power", DOUBLE, "Probability of a decision with that many users, a share: 0.8."),
+        SLICE,
     ),
-    key=("run_id", "estimator", "metric", "k", "model_a", "model_b"),
+    key=("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
     rules=(
         "p IS NULL OR (p >= 0 AND p <= 1 AND p_holm >= p AND p_fdr >= p)",
         "verdict IN ('a better', 'b better', 'equivalent', 'not decided')",
         "model_a != model_b",
     ),
+)
+USER_METRICS = Table(
+    name="user_metrics",
+    about="The terms of every user who is counted, on request (evaluate.user_metrics): an estimate is the sum of "
+    "numerators over the sum of denominators.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("user_id", ID, "User.", nullable=False),
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("numerator", DOUBLE, "The user's numerator; NULL if it cannot be known."),
+        Column("denominator", DOUBLE, "The user's denominator."),
+    ),
+    key=("run_id", "model", "user_id", "estimator", "metric", "k"),
+    rules=("denominator > 0",),
+    partitions=("run_id", "model"),
 )
 QUALITY = Table(
     name="quality",
@@ -388,6 +447,7 @@ TABLES = (
     STATISTICS,
     ESTIMATES,
     COMPARISONS,
+    USER_METRICS,
     QUALITY,
     QUARANTINE,
     RUNS,

@@ -1,16 +1,22 @@
-"""Whether the folders that a run writes to can be written: asked before the work, which may take hours. Of URIs and catalogs, the stage that writes to them tells."""
+"""Whether the folders that stages write to can be written: checked before the work, which may take hours.
+
+URIs and catalogs are not checked here; the stage that writes to them names what is wrong.
+"""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from eval_engine.errors import LakeError, OutputError, PlumblineError
-from eval_engine.lake.lake import CATALOG_NAME
+from jobs.pipeline import STAGES
 from jobs.run_config import RunConfig
 
 
-def check_outputs(config: RunConfig, *names: str) -> None:
-    """Raises if one of these folders of the config (lake, staging, report) cannot be written; makes them."""
-    for name in names:
+def check_outputs(config: RunConfig, stages: Iterable[str]) -> None:
+    """Raises if the lake, which has a row of every stage, or a folder of these stages cannot be written; makes them."""
+    from eval_engine.lake.lake import CATALOG_NAME  # not at the top: it imports Spark, and `plumbline --help` does not
+
+    for name in dict.fromkeys(("lake", *(folder for stage in stages for folder in STAGES[stage].folders))):
         folder = getattr(config, name)
         if folder is None or "://" in folder or (name == "lake" and CATALOG_NAME.fullmatch(folder)):
             continue

@@ -2,9 +2,10 @@
 
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads scores, exposures, feedback, catalogue and, where there is one, the truth. Writes catalogue, ranks, quality, quarantine (replaces this
-run_id only: safe to retry). Before it ranks it checks whether the random exposures are random (docs/checks.md). Scores are read once (twice
-where a user's rows are spread over files); evaluating needs only what is written here.
+Reads scores, catalogue, feedback (the training pairs) and the label sets that the config has: exposures, heldout, truth.
+Writes catalogue, ranks, quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it checks whether
+the random exposures are random (docs/checks.md). Scores are read once (twice where a user's rows are scattered over files);
+evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from eval_engine.inputs.catalogue import check_catalogue
 from eval_engine.inputs.direct_read import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.inputs.fingerprints import digest, ranked_from
 from eval_engine.inputs.input_format import input_format
-from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
+from eval_engine.inputs.label_sets import LABEL_SETS, PAIR, TABLE, TRAINED, pair_columns, probability_column
+from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, refuse
 from eval_engine.inputs.read import empty, plain_id, read_input, same_id_types, table_files
 from eval_engine.inputs.score_tables import ScoreTable, forget_copy, score_table
 from eval_engine.lake.commits import delete_uncommitted
@@ -38,19 +40,17 @@ from eval_engine.ranking.facts import Facts
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.ranking.scattered import labels_schema, rows_of_blobs
 from eval_engine.ranking.settings import Ranking
-from eval_engine.ranking.thresholds import thresholds_sql
+from eval_engine.ranking.thresholds import threshold_cutoffs, thresholds_sql
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.session import batches_by_bytes, few_scan_tasks, planned_once
 from eval_engine.spark.worker_types import Plan
-from eval_engine.tables import CATALOGUE, QUALITY, QUARANTINE, RANKS, TRIALS
+from eval_engine.tables import CATALOGUE, RANKS, TRIALS
+from jobs.findings import QUARANTINED, put_quality, put_quarantine
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import done_with, ranks_token, stage
+from jobs.stage import done_with, stage
 
-PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
-EXPOSED = PAIR | {PROBABILITY: "value"}  # the last may be missing
 ITEM = {"item_id": "id", "position": "position"}
-WRITES = (RANKS, CATALOGUE, QUALITY, QUARANTINE)
 Quality = list[QualityRow]
 
 
@@ -84,7 +84,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         before.get(name) == now[name] for name in ("checks", "positive")
     )  # else the checks are made again
     with (
-        stage(lake, config, "rank", {**inputs_of(config), **scores_of(config)}, WRITES) as outputs,
+        stage(lake, config, "rank"),
         planned_once(spark),
         batches_by_bytes(spark),
         ExitStack() as until_done,
@@ -93,12 +93,11 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
             models = plain(", ".join(sorted(ranked.models)))
             console.print(Text.assemble(("✓", "green"), f" {models} already ranked from the same inputs"))
-            outputs[RANKS.name] = ranks_token(lake, config.run_id)
             return
         with spark_progress(spark, console, "Checking the inputs"):
             inputs = until_done.enter_context(checked(spark, config, lake, ranked))
         if stopped := [row for row in inputs.quality if row.action == exposure_checks.STOPPED]:
-            lake.put(QUALITY, inputs.quality, run_id)
+            put_quality(lake, config.run_id, "rank", inputs.quality)
             raise exposure_checks.refuse(stopped)
         for table in inputs.tables:
             console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
@@ -117,12 +116,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if lake.in_catalog:
             lake.view("thresholds", thresholds_sql(lake.name(RANKS)))
         quality = inputs.quality + (_unranked(lake, config.run_id) if config.on_bad_rows == "quarantine" else [])
-        lake.put(QUALITY, quality, run_id)
-        if any(row.action == "quarantined" for row in quality):
-            lake.replace(QUARANTINE, _quarantined(inputs.found, lake, config.run_id), run_id)
-        else:
-            lake.put(QUARANTINE, [], run_id)
-        outputs[RANKS.name] = ranks_token(lake, config.run_id)
+        put_quality(lake, config.run_id, "rank", quality)
+        bad = any(row.action == QUARANTINED for row in quality)
+        put_quarantine(lake, config.run_id, "rank", _quarantined(inputs.found, lake, config.run_id) if bad else None)
         for row in quality:
             if row.verdict is None:
                 what, example = f"{row.n_rows:,} rows {row.rule}, {row.action}", f"(first: {plain(row.example)})"
@@ -146,8 +142,9 @@ def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
 def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked:
     """Which models need not be ranked, because the lake has them from the same inputs, and which tables do."""
     tables = list(scores_of(config).values())
+    # not evaluate's cutoffs: evaluating at others reads no score again; random.k says which ones thresholds are of
     settings = [config.frame, config.top, config.on_bad_rows, sorted(config.fused_models())]
-    inputs = ranked_from(spark, tables, inputs_of(config).values(), settings)
+    inputs = ranked_from(spark, tables, inputs_of(config).values(), [list(inputs_of(config)), settings])
     if (
         config.on_bad_rows == "quarantine"
     ):  # users that one model did not score are left out for all: each depends on all
@@ -177,7 +174,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
     frames = {
-        source: _read(spark, table, inputs[table], EXPOSED if source == "random" else PAIR)
+        source: _read(spark, table, inputs[table], pair_columns(source))
         for source, table in TABLE.items()
         if table in inputs
     }
@@ -197,7 +194,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         n_items, files, written = _catalogue(catalogue, config, lake, attempt)
         if written:
             until_done.callback(delete_uncommitted, lake.uri(CATALOGUE), config.run_id, attempt)
-        settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
+        label_sets = tuple(name for name in LABEL_SETS if name in labels)
+        cutoffs = threshold_cutoffs(config.evaluate.metrics, config.top)
+        settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows, config.frame, label_sets, cutoffs)
         models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
         asked = ranking.RankingRequest(
@@ -205,10 +204,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             labels,
             tuple(sorted({*models, *ranked.models})),
             kept,
-            config.frame == "unseen",
             bool(config.fused_models()),
             id_type,
-            config.positive,
+            config.positive if "random" in labels else None,
         )
         with few_scan_tasks(spark):
             found = ranking.assembled(spark, asked, settings)
@@ -216,8 +214,8 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             found.rows.unpersist
         )  # also after an error: a session that goes on would find the old labels under the same paths
         quality = _judged(found.facts, labels, models, config)
-        told = exposure_checks.exposure_checks(spark, found, config.frame, "logged" in labels, config.checks.level)
-        quality += exposure_checks.stopping(told, config.checks.stop_on)
+        checks = exposure_checks.exposure_checks(spark, found, config.frame, TRAINED in labels, config.checks.level)
+        quality += exposure_checks.stopping(checks, config.checks.stop_on)
         if kept is not None and config.fused_models():
             lake.create(RANKS, id_type, {"run_id": config.run_id})  # it is there: an error if another version made it
             rows = rows_of_blobs(found.rows, "labels", labels_schema(id_type, found.ranking))
@@ -323,11 +321,7 @@ def _ids(table: ScoreTable) -> DataFrame:
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
     """The input tables that the config has, by name."""
-    return {
-        name: where
-        for name in ("catalogue", "exposures", "feedback", "truth")
-        if (where := getattr(config.inputs, name))
-    }
+    return {name: where for name in ("catalogue", *TABLE.values()) if (where := getattr(config.inputs, name))}
 
 
 def scores_of(config: RunConfig) -> dict[str, Scores]:
@@ -336,7 +330,7 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
 
 
 def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where, wanted, (PROBABILITY,))
+    return read_input(spark, table, where, wanted, tuple(name for name in wanted if name not in (*PAIR, *ITEM)))
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:
@@ -382,14 +376,12 @@ def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
     columns = f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE"
-    rows = rows_of_blobs(
-        found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns
-    )
+    known = found.ranking.probabilities
+    rows = rows_of_blobs(found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if known else columns)
     row = F.to_json(F.struct(*PAIR), {"ignoreNullFields": "false"})
-    if found.ranking.probabilities:
-        row = F.when(
-            F.col("source") == "random", F.to_json(F.struct(*EXPOSED), {"ignoreNullFields": "false"})
-        ).otherwise(row)
+    for name in known:
+        own = F.struct(*PAIR, F.col(PROBABILITY).alias(str(probability_column(name))))
+        row = F.when(F.col("source") == name, F.to_json(own, {"ignoreNullFields": "false"})).otherwise(row)
     pairs = rows.select(table.alias("table"), "rule", row.alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(
@@ -401,6 +393,6 @@ def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("rank", run)
+    main("rank")

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
+from eval_engine.inputs.split_settings import Split
 from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import UreStudy
 from models.spec.train import Train
@@ -17,6 +18,7 @@ class RunConfig(Evaluation):
     scores: tuple[Scores, ...] = Field((), description="left out: the tables that `train` writes")
     report: str = Field("reports", description="folder for the picture and the page of the run")
     world: World | None = Field(None, description="jobs/simulate.py writes this world to the paths of `inputs`")
+    split: Split | None = Field(None, description="jobs/split.py makes inputs.feedback and inputs.heldout of this log")
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
     study: UreStudy | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
@@ -41,6 +43,7 @@ class RunConfig(Evaluation):
             raise ValueError(
                 f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame that is ranked"
             )
+        self._places_for_a_split()
         needed = max(metric.k for metric in self.evaluate.metrics)
         if self.top < needed:
             raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
@@ -50,6 +53,26 @@ class RunConfig(Evaluation):
             )
         self._one_table_per_model()
         return self
+
+    def _places_for_a_split(self) -> None:
+        """Feedback and heldout have a place of their own each, which can be written."""
+        if self.split is None:
+            return
+        log = self.split.log
+        for name in ("feedback", "heldout"):
+            where = getattr(self.inputs, name)
+            if where is None:
+                raise ValueError(f"split writes inputs.{name}, so its path is needed")
+            if where.format == "csv" or where.csv or where.path.lower().endswith(".csv"):
+                raise ValueError(f"split writes inputs.{name} as Delta or Parquet, but {where.path} is CSV")
+            if full_path(where.path) == full_path(log.path):
+                raise ValueError(f"split reads {log.path} and would write inputs.{name} over it: give another path")
+        if len({full_path(where.path) for where in (self.inputs.feedback, self.inputs.heldout) if where}) == 1:
+            raise ValueError("split writes inputs.feedback and inputs.heldout: give each a path of its own")
+        if self.world and self.split.timed:
+            raise ValueError(
+                f"split.how is {self.split.how.strategy}, but the simulated world has no times: use strategy: random"
+            )
 
     def _one_table_per_model(self) -> None:
         """Each declared score table has a name of its own, and no name of a model that is trained to another place."""

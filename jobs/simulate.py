@@ -2,43 +2,67 @@
 
     spark-submit jobs/simulate.py --config conf/demo.yaml
 
-Reads nothing. Writes catalogue, feedback, exposures and truth as Delta tables, each replaced whole, or left alone if the same world made it.
+Reads nothing. Writes catalogue, feedback, exposures and truth, each replaced whole, or left alone if the same world made it
+(Delta tables only: Parquet does not keep what made it). With a `split` section, logged feedback is written to its log instead.
+Spark is started only if a table is missing.
 """
 
 from importlib.metadata import version
 
-from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.text import Text
 
-from eval_engine.datasets import simulate
-from eval_engine.errors import ConfigError
+from eval_engine.config import Input
+from eval_engine.inputs.made_table import made_from, make_table
+from eval_engine.lake.lake import Lake
 from eval_engine.spark.object_store import check_store
-from eval_engine.storage.stored_file import full_path
-from jobs.progress import spark_progress
+from jobs.pipeline import check_asked
 from jobs.run_config import RunConfig
-from jobs.stage import last_commit
+from jobs.runner import Starter
+from jobs.stage import lake_without_spark, stage
 
 
-def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
-    """Simulate and write."""
+def run(start_spark: Starter, config: RunConfig, console: Console) -> None:
+    """Simulate and write what is missing."""
+    check_asked(config, "simulate")
     world = config.world
-    if world is None:
-        raise ConfigError("This config has no world section, so there is nothing to simulate. See conf/demo.yaml.")
-    for name, where in config.inputs:
-        if where is not None:
-            check_store(spark, where.path, name)
-    with spark_progress(spark, console, f"Simulating {world.users:,} users x {world.items:,} items"):
-        for name in ("catalogue", "feedback", "exposures", "truth"):
-            where = getattr(config.inputs, name)
-            made_from = f"plumbline {version('plumbline')} {name} {world.model_dump_json()}"
-            if where is not None and last_commit(spark, where.path).get("userMetadata") != made_from:
-                table = getattr(simulate, name)(spark, world)
-                table.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option(
-                    "userMetadata", made_from
-                ).save(full_path(where.path))
+    assert world is not None
+    size = f"{world.users:,} users x {world.items:,} items"
+    made = {
+        name: (where, f"plumbline {version('plumbline')} {name} {world.model_dump_json()}")
+        for name, where in world_tables(config).items()
+    }
+    lake = lake_without_spark(config.lake)
+    if lake and all(made_from(where) == text for where, text in made.values()):
+        with stage(lake, config, "simulate"):
+            console.print(Text.assemble(("✓", "green"), f" The simulated world of {size} is there already"))
+        return
+    from eval_engine.datasets import simulate
+    from jobs.progress import spark_progress
+
+    spark = start_spark()
+    for name, (where, _) in made.items():
+        check_store(spark, where.path, name)
+    with stage(Lake(spark, config.lake), config, "simulate"), spark_progress(spark, console, f"Simulating {size}"):
+        for name, (where, text) in made.items():
+            if made_from(where, spark) != text:
+                make_table(getattr(simulate, name)(spark, world), where, text)
+
+
+def world_tables(config: RunConfig) -> dict[str, Input]:
+    """The tables of the world that the config has a place for."""
+    inputs = config.inputs
+    feedback = config.split.log if config.split else inputs.feedback
+    places = {
+        "catalogue": inputs.catalogue,
+        "feedback": feedback,
+        "exposures": inputs.exposures,
+        "truth": inputs.truth,
+    }
+    return {name: where for name, where in places.items() if where is not None}
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("simulate", run)
+    main("simulate")

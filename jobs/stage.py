@@ -1,45 +1,56 @@
-"""A stage of a run, as the runs table tells it: what it ran with, how long it took and how it ended; and whether one can start from it.
+"""A stage of a run and its row of the `runs` table: what it ran with, how long it took, how it ended, and whether others can start from it.
 
-A stage is published by its row of `runs`: its tables are written one after the other, and hold together once the row says done. Whoever reads them asks for
-that row first (done_stage), and whether the ranks are still those that the stage was made from (ranks_token).
+A stage is published by its row: its tables are committed one after the other, and belong together once the row says done.
+So a stage starts only if the stages before it (`after` in jobs/pipeline.py) are done, and if the table that they publish is
+the one they wrote: a fingerprint of its content is kept in the row of who wrote it (`outputs`) and of who read it (`inputs`).
 """
 
 import json
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
-from eval_engine.errors import StageError, as_operator_error
+from eval_engine.errors import StageError, Terminated, as_operator_error
 from eval_engine.inputs.fingerprints import digest
 from eval_engine.inputs.input_format import input_format
 from eval_engine.lake.delta_table import delta_version
-from eval_engine.lake.lake import Lake
+from eval_engine.lake.lake import CATALOG_NAME, Lake
 from eval_engine.masked import masked
 from eval_engine.spark.object_store import check_store
 from eval_engine.storage.process_id import is_gone, process_id
 from eval_engine.storage.stored_file import full_path
-from eval_engine.tables import RANKS, RUNS, Table
+from eval_engine.tables import RUNS, Table
+from jobs.pipeline import STAGES, inputs_of
 from jobs.run_config import RunConfig
 
 
+class Running(NamedTuple):
+    """A stage that runs."""
+
+    before: dict[str, dict[str, Any]]  # rows of the stages that it rests on, by name
+    outputs: dict[str, str]  # of its own row: what it wrote, by table; the stage may add to it
+
+
 @contextmanager
-def stage(
-    lake: Lake, config: RunConfig, name: str, inputs: Mapping[str, Input | str], writes: Sequence[Table]
-) -> Iterator[dict[str, str]]:
-    """Marks the stage as running, then as done or failed; takes what it wrote, by table. inputs: tables, or fingerprints of them. A lake that cannot be written fails here, before any work."""
-    spark = lake.spark
-    for table, where in inputs.items():
-        if isinstance(where, Input):
+def stage(lake: Lake, config: RunConfig, name: str) -> Iterator[Running]:
+    """Marks the stage as running, then as done or failed.
+
+    A stage before it that is not done, a store that is not reached and a lake that cannot be written are errors here,
+    before any work.
+    """
+    plan, spark = STAGES[name], lake.spark
+    before = {other: row for other in plan.after if (row := _done_before(lake, config, other))}
+    if spark is not None:  # without Spark, who reads a table says what is wrong with its store
+        for table, where in inputs_of(config, name):
             check_store(spark, where.path, table)
-    versions = {"plumbline": version("plumbline"), "spark": spark.version, "python": platform.python_version()}
     started, clock, process = datetime.now(UTC), time.monotonic(), process_id()
     shown = masked(json.dumps(config.model_dump(mode="json"), sort_keys=True))
     read: dict[str, str] = {}
@@ -51,7 +62,7 @@ def stage(
             "started_at": started,
             "seconds": seconds,
             "config": shown,
-            "versions": versions,
+            "versions": _versions(spark),
             "inputs": read,
             "error": error,
             "process": process,
@@ -62,23 +73,42 @@ def stage(
     write("running", None, None)
     try:
         with as_operator_error():
-            lake.clean((RUNS, *writes), config.run_id)
-            lake.watch(writes, config.run_id)
-            read |= {
-                masked(table): where if isinstance(where, str) else masked(input_version(spark, where))
-                for table, where in inputs.items()
-            }
-            yield outputs
+            lake.clean((RUNS, *plan.lake_tables), config.run_id)
+            lake.watch(plan.lake_tables, config.run_id)
+            read |= _read_versions(lake, config, name)
+            yield Running(before, outputs)
+            if plan.publishes:
+                outputs[plan.publishes.name] = fingerprint(lake, plan.publishes, config.run_id)
+            # once more: workers of a killed job may have written on for a while, or to a table that did not exist yet
+            lake.clean(plan.lake_tables, config.run_id)
     except BaseException as error:
         now = stage_row(lake, config.run_id, name)
         if now and now.get("process") == process:  # else another job has started the stage since: its row stays
             write("failed", time.monotonic() - clock, masked(f"{type(error).__name__}: {error}")[:2000])
+        if isinstance(error, Terminated):
+            _end_workers(lake, plan.lake_tables, config.run_id, process)
         raise
     write("done", time.monotonic() - clock, None)
 
 
+def _end_workers(lake: Lake, tables: Sequence[Table], run_id: str, process: str) -> None:
+    """Stops Spark, then deletes the files of this process: a cancelled task may write a file after it was cancelled."""
+    if lake.spark_only_reason is None:
+        if lake.spark is not None:
+            lake.spark.stop()
+        lake.clean(tables, run_id, process)
+
+
+def lake_without_spark(root: str) -> Lake | None:
+    """The lake for a stage that has no Spark; None if only Spark can write to it."""
+    if CATALOG_NAME.fullmatch(root):
+        return None
+    lake = Lake(cast(SparkSession, None), root)
+    return None if lake.spark_only_reason else lake
+
+
 def stage_row(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
-    """The row of a stage, None if it never ran; status is `gone` if it says running, but its process is not there any more."""
+    """The row of a stage, None if it never ran; status is `gone` if it says running, but its process has ended."""
     rows = lake.rows(RUNS, {"run_id": run_id, "stage": name})
     if not rows:
         return None
@@ -86,17 +116,18 @@ def stage_row(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
 
 
 def status_of(row: dict[str, Any]) -> str:
-    """running, done, failed, or gone. Rows of older versions do not tell their process."""
+    """running, done, failed, or gone. Rows of older versions do not name their process."""
     process = row.get("process")
     return "gone" if row["status"] == "running" and process and is_gone(process) else row["status"]
 
 
 def done_stage(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
-    """The row of a stage that is done; an error that says how it stands otherwise."""
+    """The row of a stage that is done; an error that says how the stage ended otherwise."""
     row = stage_row(lake, run_id, name)
     if row is None:
         raise StageError(
-            f"run {run_id}: there is no {name} stage in the lake {lake.root}. Run jobs/{name}.py with this run_id first."
+            f"run {run_id}: there is no {name} stage in the lake {lake.root}. "
+            f"Run jobs/{name}.py with this run_id first."
         )
     if row["status"] == "done":
         return row
@@ -106,37 +137,45 @@ def done_stage(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
         "running": "is not done: it still runs, or was killed on another machine",
     }[row["status"]]
     raise StageError(
-        f"run {run_id}: its {name} stage of {row['started_at']:%Y-%m-%d %H:%M} UTC {how}, so its tables may be old or incomplete. "
-        f"Run jobs/{name}.py with this run_id again."
+        f"run {run_id}: its {name} stage of {row['started_at']:%Y-%m-%d %H:%M} UTC {how}, so its tables may be old "
+        f"or incomplete. Run jobs/{name}.py with this run_id again."
     )
 
 
-def ranks_token(lake: Lake, run_id: str) -> str:
-    """A fingerprint of what the run's ranks are made from: the same for the same rows, however they are stored."""
-    return digest(sorted((part["model"], part["inputs"]) for part in lake.partitions(RANKS, run_id)))
-
-
-def fresh_ranks(lake: Lake, run_id: str) -> dict[str, Any]:
-    """The row of a rank stage that is done and that made the ranks as they are now; else an error."""
-    row = done_stage(lake, run_id, "rank")
-    if row["outputs"].get(RANKS.name, ranks_token(lake, run_id)) != ranks_token(lake, run_id):
+def fresh(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
+    """The row of a stage that is done, whose published table is as it left it, and that read the tables that the
+    stages before it publish now; else an error."""
+    plan, row = STAGES[name], done_stage(lake, run_id, name)
+    when = f"{row['started_at']:%Y-%m-%d %H:%M} UTC"
+    if (own := plan.publishes) and row["outputs"].get(own.name, now := fingerprint(lake, own, run_id)) != now:
         raise StageError(
-            f"run {run_id}: its ranks were written after its rank stage of {row['started_at']:%Y-%m-%d %H:%M} UTC was done, so "
-            "nobody has checked them together. Run jobs/rank.py with this run_id again: models that have not changed are not ranked again."
+            f"run {run_id}: its {own.name} were written after its {name} stage of {when} was done, so they were not "
+            f"checked together. Run jobs/{name}.py with this run_id again: what has not changed is kept."
         )
+    for other in plan.after:
+        if read := STAGES[other].publishes:
+            fresh(lake, run_id, other)
+            now = fingerprint(lake, read, run_id)
+            if row["inputs"].get(read.name, now) != now:
+                raise StageError(
+                    f"run {run_id}: its {plan.lake_tables[0].name} of {when} are older than its {read.name}. "
+                    f"Run jobs/{name}.py with this run_id."
+                )
     return row
 
 
-def fresh_answers(lake: Lake, run_id: str) -> dict[str, Any]:
-    """The row of an evaluate stage that is done and rests on the ranks as they are now; else an error."""
-    row = done_stage(lake, run_id, "evaluate")
-    fresh_ranks(lake, run_id)
-    if row["inputs"].get(RANKS.name, ranks_token(lake, run_id)) != ranks_token(lake, run_id):
-        raise StageError(
-            f"run {run_id}: its estimates of {row['started_at']:%Y-%m-%d %H:%M} UTC are older than its ranks. "
-            "Run jobs/evaluate.py with this run_id."
-        )
-    return row
+def _done_before(lake: Lake, config: RunConfig, name: str) -> dict[str, Any] | None:
+    """The row of a stage that another one starts from. A stage that has a section of its own makes inputs: they may
+    come from elsewhere, or from another run, so that the run has no row of it."""
+    plan = STAGES[name]
+    if not plan.is_asked(config) or (plan.section and stage_row(lake, config.run_id, name) is None):
+        return None
+    return fresh(lake, config.run_id, name)
+
+
+def fingerprint(lake: Lake, table: Table, run_id: str) -> str:
+    """What the run's rows of a published table are made from: the same for the same rows, however they are stored."""
+    return digest(sorted((part["model"], part["inputs"]) for part in lake.partitions(table, run_id)))
 
 
 def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
@@ -145,12 +184,31 @@ def done_with(lake: Lake, run_id: str, name: str) -> dict[str, Any] | None:
     return json.loads(row["config"]) if row and row["status"] == "done" else None
 
 
-def input_version(spark: SparkSession, where: Input) -> str:
+def _versions(spark: SparkSession | None) -> dict[str, str]:
+    """Of the software."""
+    versions = {"plumbline": version("plumbline"), "python": platform.python_version()}
+    return versions if spark is None else versions | {"spark": spark.version}
+
+
+def _read_versions(lake: Lake, config: RunConfig, name: str) -> dict[str, str]:
+    """What the stage reads: of a table that another stage publishes its fingerprint, of others path and version."""
+    published = {plan.publishes.name for plan in STAGES.values() if plan.publishes}
+    read = {table: input_version(lake.spark, where) for table, where in inputs_of(config, name)}
+    for table in STAGES[name].reads:
+        if isinstance(table, Table):
+            where = Input(path=f"{lake.root}.{table.name}" if lake.in_catalog else f"{lake.root}/{table.name}")
+            read[table.name] = (
+                fingerprint(lake, table, config.run_id) if table.name in published else input_version(lake.spark, where)
+            )
+    return {masked(table): masked(text) for table, text in read.items()}
+
+
+def input_version(spark: SparkSession | None, where: Input) -> str:
     """What was read: path, format and, for Delta, the version."""
     kind = input_format(where)
-    if kind == "delta" and (version := delta_version(where.path)):
-        return f"{where.path} (delta version {version[1]})"
-    if kind not in ("delta", "table"):
+    if kind == "delta" and (found := delta_version(where.path)):
+        return f"{where.path} (delta version {found[1]})"
+    if spark is None or kind not in ("delta", "table"):
         return f"{where.path} ({kind})"
     return f"{where.path} (delta version {last_commit(spark, where.path, kind).get('version', 'unknown')})"
 

@@ -3,7 +3,7 @@
     spark-submit jobs/study.py --config conf/studies/ure.yaml --run-id 2026-11-15
 
 Reads ranks of a run that has truth. Writes agreement, study_estimates (replaces this run_id only: safe to retry), and pictures and a page into the folder `report` of the
-config. `plumbline study` simulates, trains and ranks before.
+config. `plumbline run` simulates, trains and ranks before.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ from jobs.evaluate import user_gaps
 from jobs.progress import spark_progress
 from jobs.report import run_facts
 from jobs.run_config import RunConfig
-from jobs.stage import fresh_ranks, stage
+from jobs.stage import stage
 from models.spec.debiasing import debiasing
 
 
@@ -37,11 +37,10 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     if settings is None:
         raise ConfigError("This config has no study section, so there is nothing to study. See conf/studies/ure.yaml.")
     lake, run_id = Lake(spark, config.lake), {"run_id": config.run_id}
-    ranked = fresh_ranks(lake, config.run_id)
-    with stage(lake, config, "study", {}, (STUDY_ESTIMATES, AGREEMENT)), planned_once(spark), batches_by_bytes(spark):
+    with stage(lake, config, "study") as running, planned_once(spark), batches_by_bytes(spark):
         with spark_progress(spark, console, "Studying"):
             ranks = lake.read(RANKS, config.run_id)
-            ranks = ranked_by_all(ranks, user_gaps(lake, config.run_id, ranked))
+            ranks = ranked_by_all(ranks, user_gaps(lake, config.run_id, running.before["rank"]))
             found = found_in(
                 ranks, EvaluationSpec(settings, config.positive, config.evaluate.ties), config.evaluate.confidence
             )
@@ -67,6 +66,6 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import run_stage
+    from jobs.runner import main
 
-    run_stage("study", run)
+    main("study")

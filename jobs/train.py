@@ -9,7 +9,9 @@ the lake's ranks table (replaces those of this run_id and model only: safe to re
 already for the same inputs is kept. Several processes need a file system that all of them see.
 """
 
-import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,10 +20,13 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from eval_engine.errors import ConfigError
+from eval_engine.masked import masked
 from eval_engine.plain_text import plain
 from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import RANKS, TRIALS
+from jobs.pipeline import check_asked
 from jobs.run_config import RunConfig
+from jobs.stage import lake_without_spark, stage
 from models.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -31,44 +36,59 @@ if TYPE_CHECKING:
 
 def run(config: RunConfig, console: Console) -> "list[Trial]":
     """Train and write; how each model went."""
-    inputs, fused = config.inputs, config.fused_models()
-    if config.train is None or inputs.feedback is None:
-        raise ConfigError(
-            "This config has no train section or no inputs.feedback, so there is nothing to train. See conf/demo.yaml."
-        )
-    try:
-        from models.progress import training_progress
-        from models.train import train_all
-        from models.trials_table import note_trial
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'."
-        ) from None
-    table = _trials(config)
+    check_asked(config, "train")
+    if config.inputs.feedback is None:
+        raise ConfigError("This config has no inputs.feedback, so there is nothing to train on. See conf/demo.yaml.")
+    with _row(config, console):
+        trials = _train(config, console)
+    fused, failed = set(config.fused_models()), [trial.model.name for trial in trials if trial.error]
+    scored = {trial.model.name for trial in trials} - fused
+    for work, names in (("Trained and scored", scored), ("Trained and ranked", fused)):
+        if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
+            console.print(Text.assemble(("✓", "green"), f" {work} {_few(done)}"))
+    if failed:
+        message = f" Failed, and left out of what follows: {_few(failed)}. The trials table says why."
+        console.print(Text.assemble(("!", "yellow"), message))
+    return trials
+
+
+@contextmanager
+def _row(config: RunConfig, console: Console) -> Iterator[None]:
+    """The stage's row of the runs table, written by the first of several processes."""
+    if os.environ.get("RANK", "0") != "0":
+        yield
+    elif lake := lake_without_spark(config.lake):
+        with stage(lake, config, "train"):
+            yield
+    else:
+        message = f"Only Spark writes to the lake {config.lake}: training keeps no row of the tables runs and trials."
+        console.print(Text.assemble(("!", "yellow"), f" {plain(masked(message))}"))
+        yield
+
+
+def _train(config: RunConfig, console: Console) -> "list[Trial]":
+    """Train and write what is missing."""
+    from models.progress import training_progress
+    from models.train import train_all
+    from models.trials_table import note_trial
+
+    spec, inputs, table = config.train, config.inputs, _trials(config)
+    assert spec is not None
+    assert inputs.feedback is not None
 
     def note(trial: "Trial") -> None:
         if table:
             note_trial(table, config.run_id, trial)
 
-    with training_progress(console) as progress:
-        ranking = _run(config) if fused else None
-        trials = train_all(
-            config.train, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note
-        )
-    if not table:
-        told = f"The lake {config.lake} is a catalog's, which training cannot write without Spark: no row of the trials table is kept."
-        console.print(Text.assemble(("!", "yellow"), f" {plain(told)}"))
-    failed = [trial.model.name for trial in trials if trial.error]
-    for work, names in (
-        ("Trained and scored", {model.name for model in config.train.panel} - set(fused)),
-        ("Trained and ranked", set(fused)),
-    ):
-        if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
-            console.print(Text.assemble(("✓", "green"), f" {work} {_few(done)}"))
-    if failed:
-        told = f" Failed, and left out of what follows: {_few(failed)}. The trials table says why."
-        console.print(Text.assemble(("!", "yellow"), told))
-    return trials
+    try:
+        with training_progress(console) as progress:
+            ranking = _run(config) if config.fused_models() else None
+            labels = inputs.exposures or inputs.heldout  # users with labels are scored, with or without feedback
+            return train_all(spec, inputs.feedback, inputs.catalogue, labels, config.positive, progress, ranking, note)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'."
+        ) from None
 
 
 def show_trials(config: RunConfig, console: Console) -> None:
@@ -131,6 +151,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
 def _run(config: RunConfig) -> "Run":
     """Where and how the run's ranks are written."""
     from eval_engine.lake.lake import CATALOG_NAME
+    from eval_engine.ranking.thresholds import threshold_cutoffs
     from models.fused import Run
 
     if CATALOG_NAME.fullmatch(config.lake):
@@ -144,17 +165,11 @@ def _run(config: RunConfig) -> "Run":
         config.frame,
         config.top,
         config.on_bad_rows,
+        threshold_cutoffs(config.evaluate.metrics, config.top),
     )
 
 
 if __name__ == "__main__":
-    from jobs.cli import load, run_and_exit
+    from jobs.runner import main
 
-    parser = argparse.ArgumentParser(prog="jobs/train.py", description="Train the models of a run.")
-    parser.add_argument("--config", required=True, help="the run's YAML file")
-    parser.add_argument("--run-id", help="use this run_id instead of the config's")
-    parser.add_argument("--processes", type=int, default=1, help="train in so many tasks of a Spark cluster")
-    given = parser.parse_args()
-    if given.processes > 1:
-        run_and_exit(lambda: on_spark(given.config, given.run_id, given.processes))
-    run_and_exit(lambda: run(load(given.config, given.run_id), Console(stderr=True)))
+    main("train", on_spark)

@@ -1,10 +1,13 @@
-"""Fused ranking: a trained model's labelled pairs ranked as they are scored, block of users after block of users; no score table.
+"""Fused ranking: a trained model's labelled pairs ranked as they are scored, block of users after block of users; no score
+table.
 
-    ranks(block) = ranks_batch(found_in(score_block(block)))      the kernels and rows of eval_engine/ranking/, which reads scores from files instead
+    ranks(block) = ranks_batch(found_in(score_block(block)))
 
-A block of scores lives in memory only until its users are ranked; what is written is one row per user: its labels' places and the top of its
-list, some kB where the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads: each thread
-scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place of the model's older rows of the run.
+by the kernels and rows of eval_engine/ranking/, which reads scores from files instead. A block of scores is in memory only
+until its users are ranked; what is written is one row per user: its labels' places and the top of its list, some kB where
+the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads: each thread
+scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place of the model's
+older rows of the run.
 """
 
 from collections import deque
@@ -23,6 +26,7 @@ from eval_engine.lake.part_files import Target, WrittenFile, write_parts
 from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.ranks_batch import ranks_batch
+from eval_engine.ranking.settings import Ranking
 from eval_engine.tables import RANKS
 from models.errors import DivergedError, TrainingError
 from models.label_lists import LabelLists
@@ -41,6 +45,12 @@ class Run(NamedTuple):
     frame: str  # all_items, unseen
     top: int  # length of the top lists; one more is kept, for thresholds
     on_bad_rows: str  # error, quarantine: of labels
+    cutoffs: tuple[int, ...]  # K of the thresholds: those of the run's metrics
+
+    def ranking(self, labels: LabelLists) -> Ranking:
+        """How lists are ranked; a bad score vector of a model is always an error."""
+        n_items, sets = len(labels.item_ids), (labels.label_sets, self.cutoffs, labels.probabilities)
+        return Ranking(n_items, self.top + 1, (), "error", self.frame, *sets)
 
 
 class Ranked(NamedTuple):
@@ -56,12 +66,14 @@ def block_users(n_items: int) -> int:
     return max(LEAST_USERS, BLOCK_BYTES // (4 * n_items))
 
 
-def rank_fused(model: str, scorer: Scorer, labels: LabelLists, top: int, threads: int) -> Iterator[pa.RecordBatch]:
-    """The model's rows of the ranks table, block after block in the order of users; `top` entries of each list. Torch should be on one thread."""
+def rank_fused(
+    model: str, scorer: Scorer, labels: LabelLists, ranking: Ranking, threads: int
+) -> Iterator[pa.RecordBatch]:
+    """The model's rows of the ranks table, block after block in the order of users. Torch should be on one thread."""
     n_users, step = labels.rows.num_rows, block_users(len(labels.item_ids))
 
     def rows(start: int) -> pa.RecordBatch:
-        return _rank_block(model, scorer, labels, top, np.arange(start, min(start + step, n_users)))
+        return _rank_block(model, scorer, labels, ranking, np.arange(start, min(start + step, n_users)))
 
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[pa.RecordBatch]] = deque()
@@ -82,7 +94,7 @@ def write_fused(
     where = {"run_id": run.run_id, "model": ranked.model}
 
     def rows() -> Iterator[pa.RecordBatch]:
-        for batch in rank_fused(ranked.model, ranked.scorer, labels, run.top + 1, threads):
+        for batch in rank_fused(ranked.model, ranked.scorer, labels, run.ranking(labels), threads):
             yield batch
             advance(batch.num_rows)
 
@@ -100,18 +112,18 @@ def write_fused(
 
 
 def _rank_block(
-    model: str, scorer: Scorer, labels: LabelLists, top: int, block: np.ndarray[tuple[int], np.dtype[np.int64]]
+    model: str, scorer: Scorer, labels: LabelLists, ranking: Ranking, block: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> pa.RecordBatch:
     """The rows of these users."""
-    users, n_items = labels.users(model, int(block[0]), int(block[-1]) + 1), len(labels.item_ids)
+    users, n_items = labels.users(model, int(block[0]), int(block[-1]) + 1), ranking.n_items
     scores = scorer.score_block(block)
     if scores.shape != (len(block), n_items):
         raise TrainingError(
             f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items."
         )
-    found = found_in(users, scores, {}, labels.item_ids, top)
+    found = found_in(users, scores, {}, labels.item_ids, ranking)
     for row, problem in sorted(found.problems.items()):
         raise DivergedError(
             f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate."
         )
-    return ranks_batch(users, found, labels.item_ids, n_items, "error")
+    return ranks_batch(users, found, labels.item_ids, ranking)

@@ -27,8 +27,10 @@ from eval_engine.inputs.input_format import input_format
 from eval_engine.lake.commits import delta_uri
 from eval_engine.storage.stored_file import full_path, spelled, unreachable
 
-NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
-MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id
+MEANINGS = dict.fromkeys(("value", "exposure_probability", "propensity"), "value") | {
+    "position": "position"
+}  # else: id
+NUMBERS = {name: pa.int64() if meaning == "position" else pa.float64() for name, meaning in MEANINGS.items()}
 
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:

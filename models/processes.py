@@ -5,18 +5,18 @@
 
 Every process draws the whole batch from the same generator, so n processes learn from the same examples as one, and the
 weights differ by rounding only. A term that is not a mean over the rows of a batch (SimGCL's contrast, Boratto's
-correlation) is computed over each process's own rows.
+correlation) is computed over each process's own rows. A single process needs no torch here: a run that has nothing to
+train does not import it.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-import torch.distributed as dist
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WAIT = timedelta(hours=6)  # the others wait while the first process scores alone
 
@@ -36,10 +36,13 @@ class Processes(NamedTuple):
         """The rows of this process, out of n."""
         return slice(self.rank * n // self.size, (self.rank + 1) * n // self.size)
 
-    def added(self, tensors: list[Tensor]) -> list[Tensor]:
+    def added(self, tensors: "list[Tensor]") -> "list[Tensor]":
         """The sum of each tensor over all processes."""
         if self.size == 1:
             return tensors
+        import torch
+        import torch.distributed as dist
+
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         dist.all_reduce(flat)
         return [
@@ -50,16 +53,20 @@ class Processes(NamedTuple):
     def wait(self) -> None:
         """Waits until all processes have called it."""
         if self.size > 1:
+            import torch.distributed as dist
+
             dist.barrier()
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """The processes that torchrun or TorchDistributor started; one process if neither did."""
+def joined(device: str) -> Iterator[Processes]:
+    """The processes that torchrun or TorchDistributor started; one process if neither did. device: cpu, cuda."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=WAIT)
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
     finally:

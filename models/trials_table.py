@@ -1,7 +1,7 @@
 """The lake's trials table as training writes it, without Spark: a row per model that is done or has failed."""
 
 import json
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -11,7 +11,9 @@ from eval_engine.lake.delta_table import first_line, make_table, rows_of
 from eval_engine.lake.rows import write_rows
 from eval_engine.tables import TRIALS
 from models.spec.train import Model
-from models.training import Fit
+
+if TYPE_CHECKING:  # it imports torch
+    from models.training import Fit
 
 
 class Trial(NamedTuple):
@@ -19,7 +21,7 @@ class Trial(NamedTuple):
 
     model: Model
     inputs: str  # hash of what it is made from
-    fit: Fit | None  # None: not by gradient, or failed, or there already
+    fit: "Fit | None"  # None: not by gradient, or failed, or there already
     seconds: float | None  # None: there already
     error: str | None = None
 

@@ -47,9 +47,9 @@ class HeldOutMetric:
     def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The metric of each of these users, shape (n,)."""
         scores = scorer.score_block(users).astype(np.float32, copy=True)
-        scores[_cells(self.seen, users)] = -np.inf
+        scores[_pair_indices(self.seen, users)] = -np.inf
         wanted = np.zeros(scores.shape, bool)
-        wanted[_cells(self.wanted, users)] = True
+        wanted[_pair_indices(self.wanted, users)] = True
         top = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
         hits = np.take_along_axis(wanted, top, axis=1)
         n_wanted = wanted.sum(axis=1)
@@ -59,7 +59,7 @@ class HeldOutMetric:
         return hits @ gain / np.cumsum(gain)[np.minimum(n_wanted, self.k) - 1]
 
 
-def _cells(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _pair_indices(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Rows and columns of these users' pairs in their block; users are sorted."""
     start, stop = np.searchsorted(pairs.users, users), np.searchsorted(pairs.users, users, side="right")
     rows = np.repeat(np.arange(len(users)), stop - start)

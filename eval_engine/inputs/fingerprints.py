@@ -23,9 +23,26 @@ REVISION = 2  # raise it when a change of the engine changes ranks: then no earl
 
 def content_of(spark: SparkSession, where: Input) -> str:
     """The fingerprint of the table's content; "nothing" if there is no such table."""
+    return content_without_spark(where) or _content_by_spark(spark, where)
+
+
+def content_without_spark(where: Input) -> str | None:
+    """The fingerprint of the table's content; None if only Spark reaches the table."""
     kind = input_format(where)
-    if kind == "delta" and (version := delta_version(where.path)):
-        return f"{version[0]} version {version[1]}"
+    if kind in ("delta", "table"):
+        version = delta_version(where.path) if kind == "delta" else None
+        return f"{version[0]} version {version[1]}" if version else None
+    try:
+        system, path = located(full_path(where.path))
+        info = system.get_file_info(path)
+        files = [info] if info.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
+        return digest(sorted((file.path, file.size, file.mtime_ns) for file in files if file.is_file))
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def _content_by_spark(spark: SparkSession, where: Input) -> str:
+    kind = input_format(where)
     if kind in ("delta", "table"):
         name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
         try:
@@ -35,17 +52,11 @@ def content_of(spark: SparkSession, where: Input) -> str:
         except AnalysisException:  # it does not exist, or is a catalog's table that is not Delta
             return _files_of(spark, where.path) if kind == "table" else "nothing"
     try:
-        system, path = located(full_path(where.path))
-        info = system.get_file_info(path)
-        files = [info] if info.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
-        return digest(sorted((file.path, file.size, file.mtime_ns) for file in files if file.is_file))
-    except (OSError, pa.ArrowException):  # a store that only Spark reaches
-        try:
-            listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(full_path(where.path))
-            files_there = listed.select("path", "length", "modificationTime").collect()
-        except AnalysisException:  # it does not exist: reading it raises the error
-            return "nothing"
-        return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in files_there))
+        listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(full_path(where.path))
+        files = listed.select("path", "length", "modificationTime").collect()
+    except AnalysisException:  # it does not exist: reading it raises the error
+        return "nothing"
+    return digest(sorted((row["path"], row["length"], str(row["modificationTime"])) for row in files))
 
 
 def _files_of(spark: SparkSession, table: str) -> str:

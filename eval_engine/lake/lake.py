@@ -116,14 +116,14 @@ class Lake:
         log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), reason)
         return None
 
-    def clean(self, tables: Iterable[Table], run_id: str) -> None:
-        """Delete what killed jobs left of the run in these tables' folders."""
+    def clean(self, tables: Iterable[Table], run_id: str, process: str | None = None) -> None:
+        """Delete the uncommitted files of killed jobs, and of the process, from the run's folders of these tables."""
         if self.spark_only_reason:  # Spark's own writers leave files that VACUUM deletes
             return
         for table in tables:
             with self._with_remedy(table):
                 if DeltaTable.is_deltatable(delta_uri(self.uri(table))):
-                    remove_leftovers(self.uri(table), run_id)
+                    remove_leftovers(self.uri(table), run_id, process)
 
     def watch(self, tables: Iterable[Table], run_id: str) -> None:
         """From now on commits to these tables are refused if another job has written the run since."""

@@ -28,12 +28,17 @@ class Removed(NamedTuple):
     n_bytes: int
 
 
-def remove_leftovers(uri: str, run_id: str) -> int:
-    """Delete the files of a run that no commit ever named and whose process has ended; their bytes."""
+def remove_leftovers(uri: str, run_id: str, process: str | None = None) -> int:
+    """Delete the files of a run that no commit ever named and whose process has ended; their bytes.
+
+    process: another one whose files are deleted too, this one if it is about to end.
+    """
     system, root = located(uri)
     folder = f"{root}/{partition_folder({'run_id': run_id})}"
     files = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
-    ended = [file for file in files if (process := process_of(file.base_name)) and is_gone(process)]
+    ended = [
+        file for file in files if (writer := process_of(file.base_name)) and (writer == process or is_gone(writer))
+    ]
     if not ended:
         return 0
     delta = DeltaTable(delta_uri(uri))

@@ -16,7 +16,7 @@ MEANING = {
 REMEDY = {
     "uniform_exposure": "Draw the exposures again; or remove items that cannot be shown from the catalogue; or give "
     "the probability of each exposure as exposure_probability; or correct `frame`",
-    "overlap": "Check `frame`, and that feedback does not hold the random exposures themselves",
+    "overlap": "Check `frame`, and that feedback does not contain the random exposures themselves",
     "score_coverage": "Score these users with every model",
     "positives_per_user": "Collect more random exposures, or check the rule `positive` against their values",
 }

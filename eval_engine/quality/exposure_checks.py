@@ -47,7 +47,13 @@ class Items(NamedTuple):
 def exposure_checks(
     spark: SparkSession, assembled: Assembled, frame: str, has_feedback: bool, level: float
 ) -> list[QualityRow]:
-    """The verdicts; runs at most one Spark job."""
+    """The verdicts; runs at most one Spark job. A run without random exposures has nothing to check."""
+    if "random" not in assembled.ranking.label_sets:
+        rules = (("exposures", "uniform_exposure"), ("exposures", "overlap"), ("scores", "score_coverage"))
+        return [
+            QualityRow(table, rule, 0, "Not tested: the run has no random exposures.", REPORTED, NOT_APPLICABLE)
+            for table, rule in (*rules, ("exposures", "positives_per_user"))
+        ]
     return [
         _uniform(spark, assembled, frame, level),
         _overlap(assembled, frame, has_feedback, level),
@@ -73,7 +79,7 @@ def refuse(rows: list[QualityRow]) -> DataError:
 def _uniform(spark: SparkSession, assembled: Assembled, frame: str, level: float) -> QualityRow:
     exposed = assembled.facts.exposed
     n = exposed.get("n_exposures", 0)
-    if assembled.ranking.probabilities:
+    if "random" in assembled.ranking.probabilities:
         return QualityRow("exposures", "uniform_exposure", n, f"Not tested: {BY_PROBABILITY}", REPORTED, NOT_APPLICABLE)
     items = add_items(spark, assembled)
     chi = chi_square(items.squares, sums_of(exposed), items.dd, items.ddd) if items.n_items else None
@@ -145,8 +151,9 @@ def _overlap(assembled: Assembled, frame: str, has_feedback: bool, level: float)
         return QualityRow(
             "exposures", "overlap", n + n_seen, sentence, REPORTED, WARN if n_seen else PASS, float(n_seen)
         )
-    if assembled.ranking.probabilities or not has_feedback:
-        sentence = f"Not tested: {BY_PROBABILITY if assembled.ranking.probabilities else 'there is no feedback.'}"
+    by_probability = "random" in assembled.ranking.probabilities
+    if by_probability or not has_feedback:
+        sentence = f"Not tested: {BY_PROBABILITY if by_probability else 'there is no feedback.'}"
         return QualityRow("exposures", "overlap", n, sentence, REPORTED, NOT_APPLICABLE)
     expected = Overlap(*(exposed.get(f"overlap_{name}", 0) / UNIT for name in Overlap._fields))
     z, p = overlap_p(exposed.get("overlap", 0), expected)

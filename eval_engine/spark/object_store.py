@@ -64,10 +64,11 @@ def s3_settings() -> dict[str, str]:
     return settings
 
 
-def check_store(spark: SparkSession, uri: str, name: str) -> None:
+def check_store(spark: SparkSession | None, uri: str, name: str) -> None:
     """Raises an error that says what is missing if Spark does not reach the URI; `name` is its name in errors.
 
-    Paths without a scheme and catalog names are not checked: reading them raises its own errors.
+    Paths without a scheme and catalog names are not checked: reading them raises its own errors. The same holds for the
+    store of a job that has no Spark.
     """
     if not STORE.match(uri):
         return
@@ -77,6 +78,8 @@ def check_store(spark: SparkSession, uri: str, name: str) -> None:
             f"{name}: {uri} holds credentials, which Spark and delta-rs do not take from a path. "
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, and give the path without them."
         )
+    if spark is None:
+        return
     seen = (spark.conf.get("spark.app.id", "") or "", f"{store.scheme}://{store.netloc}")
     by_arrow = _by_arrow(place)
     if seen in _reached and by_arrow is None:

@@ -23,7 +23,7 @@ SCRIPT = """
 import sys
 from jobs.cli import main
 for config in sys.argv[1:]:
-    sys.argv = ["plumbline", "evaluate", config]
+    sys.argv = ["plumbline", "run", config]
     try:
         main()
     except SystemExit as ended:
@@ -78,7 +78,7 @@ def test_a_failed_run_prints_its_message_and_the_trace_is_in_the_log(
 
 
 def test_sigterm_marks_the_stage_failed_exits_143_and_leaves_no_process(small_run: Any, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "jobs.cli", "evaluate", str(small_run.write())]
+    command = [sys.executable, "-m", "jobs.cli", "run", str(small_run.write())]
     process = subprocess.Popen(command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     runs = Path(small_run.config["lake"]) / "runs"
     while process.poll() is None and not [row for row in rows_of(runs) if row["status"] == "running"]:

@@ -19,7 +19,8 @@ from eval_engine.report.panel import panels
 from eval_engine.report.plot import STYLE, draw
 from eval_engine.tables import TRIALS
 from jobs import evaluate, rank, report
-from jobs.cli import load, told
+from jobs.cli import load
+from jobs.ending import run_and_exit
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.train import show_trials
@@ -76,7 +77,7 @@ def test_an_error_shows_the_id_and_no_control_character(
     small_run.tables["exposures"] = pa.concat_tables([exposed, exposed.slice(0, 1)])
     config = load(small_run.write())
     with pytest.raises(SystemExit) as error:
-        told(lambda: rank.run(spark, config, Console(quiet=True)))
+        run_and_exit(lambda: rank.run(spark, config, Console(quiet=True)))
     assert error.value.code == DataError.exit_code
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("DataError: exposures: ")
@@ -90,9 +91,9 @@ def test_a_trace_holds_no_control_character(
     def fail() -> None:
         raise RuntimeError(f"model {MODEL}")
 
-    monkeypatch.setattr("jobs.cli.run_log", lambda: tmp_path / "log")
+    monkeypatch.setattr("jobs.ending.run_log", lambda: tmp_path / "log")
     with pytest.raises(SystemExit) as error:
-        told(fail)
+        run_and_exit(fail)
     said = capsys.readouterr().err
     assert error.value.code == 4
     assert said.startswith(f"RuntimeError: model {MODEL_SHOWN}\n")

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from eval_engine.errors import DataError
 from jobs import evaluate, rank, report
-from jobs.cli import load, told
+from jobs.cli import load
+from jobs.ending import run_and_exit
 
 SECRET = "hunter2"
 
@@ -66,7 +67,7 @@ def test_a_secret_in_a_config_that_cannot_be_used_is_not_printed(
     small_run.config["lake_of"] = f"s3://AKIA1:{SECRET}@bucket/lake"
     (tmp_path / "bad.yaml").write_text(yaml.safe_dump(small_run.config))
     with pytest.raises(SystemExit, match="2"):
-        told(lambda: load(tmp_path / "bad.yaml"))
+        run_and_exit(lambda: load(tmp_path / "bad.yaml"))
     shown = capsys.readouterr()
     assert "s3://***@bucket/lake" in shown.err
     assert SECRET not in shown.out + shown.err
@@ -77,7 +78,7 @@ def test_a_secret_is_not_in_the_trace_of_an_unknown_error(capsys: pytest.Capture
         raise RuntimeError(f"no route to s3://AKIA1:{SECRET}@bucket/lake?token={SECRET}")
 
     with pytest.raises(SystemExit, match="4"):
-        told(work)
+        run_and_exit(work)
     shown = capsys.readouterr()
     assert "s3://***@bucket/lake?token=***" in shown.err
     assert SECRET not in shown.out + shown.err.replace("{SECRET}", "")

@@ -147,8 +147,8 @@ def test_two_jobs_that_run_one_stage_of_a_run_at_once(small_run: Any, spark: Spa
     ours, theirs = Lake(spark, config.lake), Lake(spark, config.lake)
 
     def meanwhile() -> None:
-        with stage(ours, config, "evaluate", {}, (QUALITY,)):
-            with stage(theirs, config, "evaluate", {}, (QUALITY,)):
+        with stage(ours, config, "split"):
+            with stage(theirs, config, "split"):
                 theirs.put(QUALITY, [], {"run_id": "small"})
             ours.put(QUALITY, [QualityRow("t", "ours", 1, "one", "none")], {"run_id": "small"})
 
@@ -163,7 +163,7 @@ def test_the_row_of_another_job_outlives_a_refused_one(small_run: Any, spark: Sp
     lake = Lake(spark, config.lake)
 
     def refused() -> None:
-        with stage(lake, config, "evaluate", {}, ()):
+        with stage(lake, config, "evaluate"):
             mark(lake, "evaluate", "done", "another process")
             raise LakeError("refused")
 

@@ -28,7 +28,7 @@ def test_a_cluster_leaves_the_same_ranks(
 def test_a_bad_config_is_told_before_spark_starts(small_run: Any) -> None:
     small_run.config["metrcs"] = 1
     path = str(small_run.write())
-    for command in (["jobs/rank.py", "--config", path], ["-m", "jobs.cli", "evaluate", path]):
+    for command in (["jobs/rank.py", "--config", path], ["-m", "jobs.cli", "run", path]):
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT, check=False)
         assert done.returncode == 2
         assert done.stderr.startswith("ConfigError: ")

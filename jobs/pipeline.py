@@ -1,0 +1,136 @@
+"""The stages of a run, as data: what each does, reads and writes, and what must be done before it.
+
+The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage (jobs/stage.py), the
+check of output folders (jobs/outputs.py) and docs/stages.md all read STAGES. A stage is one entry here and one file
+jobs/NAME.py with a function `run`; no stage is imported before it runs.
+
+In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the log of
+`split`), at the path that the config gives it.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Literal, NamedTuple
+
+from eval_engine import tables
+from eval_engine.config import Input
+from eval_engine.errors import ConfigError
+from eval_engine.tables import Table
+from jobs.run_config import RunConfig
+
+
+class Stage(NamedTuple):
+    """One stage of a run."""
+
+    about: str
+    reads: tuple[Table | str, ...]
+    writes: tuple[Table | str, ...]
+    after: tuple[str, ...]  # stages that must be done before this one, of those that the config has
+    section: str | None = None  # of the config, without which the stage has nothing to do; None: every run has it
+    folders: tuple[str, ...] = ()  # keys of the config: folders that the stage writes to, besides the lake
+    publishes: Table | None = None  # the written table whose content later stages rest on
+    spark: Literal["always", "when needed", "never"] = "always"  # see jobs/cli.py: what `run` is given
+
+    def is_asked(self, config: RunConfig) -> bool:
+        """Whether the config has what the stage works on."""
+        return self.section is None or getattr(config, self.section) is not None
+
+    @property
+    def lake_tables(self) -> tuple[Table, ...]:
+        """The tables of the lake that the stage writes."""
+        return tuple(table for table in self.writes if isinstance(table, Table))
+
+
+LABELS = ("catalogue", "exposures", "feedback", "heldout", "truth")
+
+STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
+    "simulate": Stage(
+        about="Write a synthetic world, whose truth is known, to the paths of the inputs.",
+        reads=(),
+        writes=("catalogue", "feedback", "exposures", "truth"),
+        after=(),
+        section="world",
+        spark="when needed",
+    ),
+    "split": Stage(
+        about="Split one log into feedback, which models are trained on, and heldout, which is kept from training.",
+        reads=("log",),
+        writes=("feedback", "heldout", tables.QUALITY, tables.QUARANTINE),
+        after=("simulate",),
+        section="split",
+        spark="when needed",
+    ),
+    "train": Stage(
+        about="Train the models of a run and write their scores, or their ranks.",
+        reads=("catalogue", "feedback", "exposures"),  # with output: ranks also the labels that rank reads
+        writes=("scores", tables.TRIALS, tables.RANKS),
+        after=("simulate", "split"),
+        section="train",
+        spark="never",
+    ),
+    "rank": Stage(
+        about="Rank every labelled pair of a run in the full score lists of its models.",
+        reads=(*LABELS, "scores"),
+        writes=(tables.RANKS, tables.CATALOGUE, tables.QUALITY, tables.QUARANTINE),
+        after=("simulate", "split", "train"),
+        folders=("staging",),
+        publishes=tables.RANKS,
+    ),
+    "evaluate": Stage(
+        about="Estimate every metric of a run from its ranks, and compare its models.",
+        reads=(tables.RANKS, "slices"),
+        writes=(tables.ESTIMATES, tables.COMPARISONS, tables.STATISTICS, tables.USER_METRICS),
+        after=("rank",),
+    ),
+    "report": Stage(
+        about="Print the answers of a run, and write its picture and its page.",
+        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.QUALITY),
+        writes=(),
+        after=("evaluate",),
+        folders=("report",),
+    ),
+    "study": Stage(
+        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md).",
+        reads=(tables.RANKS,),
+        writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT),
+        after=("rank",),
+        section="study",
+        folders=("report",),
+    ),
+}
+
+
+def module_of(name: str) -> ModuleType:
+    """The file of a stage, imported now."""
+    return import_module(f"jobs.{name}")
+
+
+def stages_of(config: RunConfig) -> tuple[str, ...]:
+    """The stages that the config has something to do for, in order."""
+    return tuple(name for name, stage in STAGES.items() if stage.is_asked(config))
+
+
+def check_asked(config: RunConfig, name: str) -> None:
+    """An error if the config has nothing for the stage to do."""
+    stage = STAGES[name]
+    if not stage.is_asked(config):
+        raise ConfigError(
+            f"This config has no {stage.section} section, so there is nothing for the stage {name} to do. "
+            "docs/stages.md has the section of each stage."
+        )
+
+
+def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
+    """The inputs that the stage reads, those that the config has, by what errors call them."""
+    fused = LABELS if name == "train" and config.fused_models() else ()
+    for read in dict.fromkeys((*STAGES[name].reads, *fused)):
+        if read == "log" and config.split:
+            yield "log", config.split.log
+        elif read == "scores":
+            yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
+        elif read == "slices":
+            sliced = (*config.slices.items, *config.slices.users)
+            yield from ((f"slices by {', '.join(table.by)}", table) for table in sliced)
+        elif isinstance(read, str) and (where := getattr(config.inputs, read, None)):
+            yield read, where
