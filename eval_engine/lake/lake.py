@@ -111,9 +111,7 @@ class Lake:
             if "Unknown scheme" not in str(error):
                 return []
             reason = first_line(error)
-        except (
-            STORAGE_ERRORS
-        ) as error:  # storage or a feature of the table, deleted rows for one, that it does not know
+        except STORAGE_ERRORS as error:  # storage it does not know, or a feature of the table: deleted rows for one
             reason = first_line(error)
         log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), reason)
         return None
