@@ -216,7 +216,7 @@ def small_run() -> None:
         spark, console = spark_session("bench-small-run"), Console(stderr=True)
         asked = small_config(folder)
         lake = Lake(spark, asked.lake)
-        with stage(lake, asked, "rank", {}, (RANKS,)):
+        with stage(lake, asked, "rank"):
             write_small_ranks(lake)
         command = [sys.executable, "-m", "benchmarks.evaluate", "--small-run", str(folder)]
         fresh = []
