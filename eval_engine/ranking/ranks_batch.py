@@ -147,26 +147,40 @@ def _labels(
     """The labels of one set with their scores and places, and how many candidates these are counted among."""
     name, n = label_set.name, len(users)
     candidates, scored = ranking.n_items - np.diff(users.excluded.offsets), found.scored
-    if label_set.whole(ranking.frame):
+    if label_set.whole(ranking.frame) and users.excluded.values.size:
         candidates, scored = np.full(n, ranking.n_items), scored + _n_scored(*found.excluded)
-    if name in users.positions:
-        positions, values, placed = users.positions[name], users.values[name], found.places[name]
-    else:
-        positions, values, placed = Lists(np.zeros(n + 1, np.int64), np.zeros(0, np.int32)), np.zeros(0), NOTHING
-    lists = {
-        "items": items.take(pa.array(positions.values)),
-        "values": pa.array(values),
-        "scores": _known(placed.scores.astype(np.float32, copy=False), np.isnan(placed.scores)),
-        "above": _known(placed.above.astype(np.int32, copy=False), placed.above < 0),
-        "tied": _known(placed.tied.astype(np.int32, copy=False), placed.tied < 0),
-        "probabilities": pa.array(users.probabilities[name]) if name in users.probabilities else None,
-    }
-    columns = _lists(positions.offsets, lists, n, ("scores", "above", "tied"))
+    columns = list(
+        _label_lists(users, name, found.places[name], items) if name in users.positions else _none(n, items.type)
+    )
     for number, counts in (("candidates", candidates), ("scored", scored)):
         columns.append((pa.field(number, pa.int32(), nullable=False), pa.array(counts.astype(np.int32))))
     if name == "random":
         columns += _thresholds(found, candidates, ranking)
     return _struct(columns, bad)
+
+
+def _label_lists(users: Users, name: str, placed: Placed, items: pa.Array) -> Columns:
+    """The lists of a label set, one entry per label."""
+    positions, probabilities = users.positions[name], users.probabilities.get(name)
+    lists = {
+        "items": items.take(pa.array(positions.values)),
+        "values": pa.array(users.values[name]),
+        "scores": _known(placed.scores.astype(np.float32, copy=False), np.isnan(placed.scores)),
+        "above": _known(placed.above.astype(np.int32, copy=False), placed.above < 0),
+        "tied": _known(placed.tied.astype(np.int32, copy=False), placed.tied < 0),
+        "probabilities": None if probabilities is None else pa.array(probabilities),
+    }
+    return _lists(positions.offsets, lists, len(users), ("scores", "above", "tied"))
+
+
+@lru_cache(maxsize=8)
+def _none(n: int, id_type: pa.DataType) -> Columns:
+    """The lists of a label set that the run does not have, of n users; the same for every block of as many."""
+    ids, nobody = pa.array([], id_type), pa.nulls(n, id_type)
+    nowhere = Lists(np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
+    nothing = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    users = Users(nobody, nobody, {"": nowhere}, {"": np.zeros(0)}, {}, nowhere)
+    return _label_lists(users, "", nothing, ids)
 
 
 def _n_scored(offsets: Ints, scores: Floats) -> Ints:
@@ -179,11 +193,15 @@ def _thresholds(found: Found, candidates: Ints, ranking: Ranking) -> Columns:
     n, whole = candidates.size, LABEL_SETS["random"].whole(ranking.frame)
     also = found.excluded if whole and found.excluded[1].size else None
     tau = thresholds(found.top_scores, candidates, ranking.cutoffs, also).ravel().astype(np.float32, copy=False)
-    lists = {
-        "k": pa.array(np.tile(np.array(ranking.cutoffs, np.int32), n)),
-        "thresholds": _known(tau, np.isnan(tau)),
-    }
-    return _lists(np.arange(n + 1) * len(ranking.cutoffs), lists, n, ("thresholds",))
+    lists = {"thresholds": _known(tau, np.isnan(tau))}
+    offsets = np.arange(n + 1) * len(ranking.cutoffs)
+    return _cutoffs(n, ranking.cutoffs) + _lists(offsets, lists, n, ("thresholds",))
+
+
+@lru_cache(maxsize=8)
+def _cutoffs(n: int, cutoffs: tuple[int, ...]) -> Columns:
+    """The cutoffs beside the thresholds of n users; the same for every block of as many."""
+    return _lists(np.arange(n + 1) * len(cutoffs), {"k": pa.array(np.tile(np.array(cutoffs, np.int32), n))}, n)
 
 
 def _top(found: Found, items: pa.Array, bad: Bools) -> pa.StructArray:
@@ -222,9 +240,6 @@ def _struct(columns: Columns, bad: Bools) -> pa.StructArray:
     """The columns as a struct; NULL of a bad user."""
     fields, arrays = zip(*columns, strict=True)
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(bad) if bad.any() else None)
-
-
-NOTHING = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))  # of no label
 
 
 @lru_cache(maxsize=1)

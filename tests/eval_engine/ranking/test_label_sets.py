@@ -10,15 +10,21 @@ import pyarrow as pa
 import pytest
 import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
+from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics, statistics_of_files
 from eval_engine.lake.lake import Lake
+from eval_engine.metric import Metric
+from eval_engine.positive import Positive
 from eval_engine.ranking.thresholds import thresholds_sql
 from eval_engine.tables import RANKS
 from jobs import rank as job
 from jobs.cli import load
 from tests.eval_engine.ranking.test_layouts import long_files, rows
+from tests.eval_engine.ranking.test_rank import check_ranks
 
 LISTS = ("items", "values", "scores", "above", "tied")
 TABLES = {"random": "exposures", "heldout": "heldout", "truth": "truth"}
@@ -268,3 +274,50 @@ def test_held_out_pairs_that_cannot_be_are_told_or_kept_out(small_run: Any, spar
     ranked = next(row for row in small_run.rows(spark, "ranks") if row["user_id"] == 100)
     assert ranked["heldout"]["items"] == sorted(int(item) for item in small_run.items[small_run.held[0]])
     assert ranked["heldout"]["probabilities"] == [0.5] * 5
+
+
+OLD_SET = (
+    "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, "
+    "probabilities: ARRAY<DOUBLE>>"
+)
+OLD = RANKS._replace(
+    ddl="run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, "
+    f"scored INT, random {OLD_SET}, truth {OLD_SET}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
+    rules=(
+        "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
+        "random IS NULL OR size(random.items) = 0 OR (coalesce(array_max(random.above), 0) < candidates)",
+    ),
+)  # as it was when all label sets shared one frame
+
+
+def test_a_lake_from_before_label_sets_had_frames_keeps_its_runs_and_takes_new_ones(
+    small_run: Any, spark: SparkSession
+) -> None:
+    small_run.run(spark)
+    lake, older = Lake(spark, small_run.config["lake"]), Lake(spark, str(small_run.folder / "older"))
+    old = lake.read(RANKS, "small").drop("heldout")
+    for name in ("random", "truth"):
+        fields = [f"{name}.{field}" for field in (*LISTS, "probabilities")]
+        old = old.withColumn(name, F.struct(*fields))
+    older.replace(OLD, old, {"run_id": "before"})
+    small_run.hold_out()
+    small_run.config |= {"lake": older.root, "run_id": "after", "frame": "all_items"}
+    small_run.run(spark)
+    check_ranks(small_run, older.read(RANKS, "after").collect())
+    before = older.read(RANKS, "before").collect()
+    assert len(before) == 80
+    assert all(row["heldout"] is None and row["random"]["candidates"] is None for row in before)
+    question = EvaluationSpec(
+        (Metric("recall", 3), Metric("dcg", 9)), (), Positive(">", 3.0), "expected", ("random", "truth")
+    )
+
+    def statistics_rows(of: Lake, run_id: str, by_files: bool) -> list[str]:
+        files = [(f.path, str(f.partition["model"]), f.n_bytes) for f in of.files(RANKS, run_id)]
+        rows = of.read(RANKS, run_id)
+        plan = statistics_of_files(spark, files, question) if by_files else statistics(rows, question)
+        return sorted(map(str, plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS).collect()))
+
+    wanted = statistics_rows(lake, "small", True)
+    assert len(wanted) > 100
+    for by_files in (True, False):
+        assert statistics_rows(older, "before", by_files) == wanted
