@@ -3,9 +3,9 @@
 The scheme is the first, in the order of the best estimate, that has a value in some slice: an estimate that is not
 computed by slice leaves it to the next. Models come in the order of the whole.
 
-A slice contradicts the whole in a pair of models when the slice decides for one of them and the whole for the other. The
-family of tests is one scheme and one slicing: all pairs of models x (slices + whole), adjusted by Holm. A pair without p
-decides nothing. Whether the best model of the whole is decided is a matter of the whole alone, as elsewhere.
+A slice contradicts the whole in a pair of models when the slice decides for one of them and the whole for the other.
+The family of tests is one scheme and one slicing: all pairs of models x (slices + whole), adjusted by Holm. A pair
+without p decides nothing. Whether the best model of the whole is decided depends on the whole alone, as elsewhere.
 """
 
 import re
