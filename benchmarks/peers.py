@@ -28,7 +28,7 @@ class Timed(NamedTuple):
 
 
 def checksum(user_id: npt.NDArray[np.int64], top: npt.NDArray[np.float32]) -> int:
-    """sum (2 user_id + 1) bits(score) mod 2^64 over flat arrays, an entry per score of a top list: exact in any order."""
+    """sum (2 user_id + 1) bits(score) mod 2^64 over all scores of top lists (flat arrays); exact in any order."""
     bits = (top + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 makes 0 of -0
     return int(np.sum(bits * (2 * user_id.astype(np.uint64) + 1), dtype=np.uint64))
 

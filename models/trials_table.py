@@ -1,4 +1,4 @@
-"""The lake's trials table as training writes it, without Spark: a row for each model of a run, put in place when the model is done or has failed."""
+"""The lake's trials table as training writes it, without Spark: a row per model that is done or has failed."""
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple

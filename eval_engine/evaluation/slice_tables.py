@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from eval_engine.config import Input, Slices, SliceTable
-from eval_engine.errors import DataError
+from eval_engine.errors import DataError, as_operator_error
 from eval_engine.evaluation.keyed_table import KEY, KeyedTable
 from eval_engine.evaluation.spec import Slicing
 from eval_engine.inputs.input_format import input_format
@@ -64,8 +64,9 @@ def read_slices(
             raise DataError(
                 f"{table.name}.{table.of}_id is {kind}, but ids of the run are {id_type}. Cast them where the table is made."
             )
-    values = _values(tables)
-    stored = _stored(tables, values, folder)
+    with as_operator_error():
+        values = _values(tables)
+        stored = _stored(tables, values, folder)
     kinds = {"item": [], "user": []}  # type: dict[str, list[KeyedTable]]
     slicings = []
     for table, files in zip(tables, stored, strict=True):

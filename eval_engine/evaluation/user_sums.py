@@ -144,7 +144,8 @@ class _GroupSums:
         nobody = view.no_positives()
         empty = self._terms(batch, nobody, slice(None), self._group.metrics[0])
         kinds0 = self._kinds(batch, nobody)
-        add(self._zero.base, empty, None, self._zero.of(coarse, kinds0))
+        rows = self._zero.of(coarse, kinds0)  # first: it may add rows to the sums
+        add(self._zero.base, empty, None, rows)
         for by_set in codes.items:
             sliced, users, code = view.sliced(by_set[view.label_set], len(self._spec.slice_names()))
             place = code * N_COARSE + coarse[users]

@@ -26,7 +26,7 @@ def arrow_schema(table: Table, id_type: str) -> pa.Schema:
 
 
 def row_schema(table: Table, id_type: str = "BIGINT", without: Collection[str] = ("run_id",)) -> pa.Schema:
-    """The columns of rows to be written, which come without those of their partition: the Arrow form of Table.row_ddl."""
+    """The Arrow form of Table.row_ddl: the columns of rows to be written, without those of their partition."""
     return pa.schema([field.with_nullable(True) for field in arrow_schema(table, id_type) if field.name not in without])
 
 

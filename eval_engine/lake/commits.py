@@ -1,11 +1,13 @@
-"""Puts files that were written to a Delta table's folder (part_files.py) in place of a run's older files, in one commit. No session: delta-rs.
+"""Puts files in a Delta table's folder (part_files.py) in place of a run's older files, in one commit, by delta-rs.
 
-Spark's own commit costs 2 to 5 s, this one 20 ms. A commit is made for the table as it was read, or not at all; where another job committed in between, the
-table is read again. If the other job changed other partitions, this commit is made for the newer table. If it changed the same ones, the commit is refused where the
-caller says which files it expects there (Expected), else it replaces them: one of the two jobs wins whole.
-
-    replace_files    write, commit, delete what no commit names: the one way in which rows get into a table without Spark's own writer
+    replace_files    writes files, commits them, and deletes those that no commit names: the one way in which rows get
+                     into a table without Spark's own writer
     commit_files     only the commit, for files that were written earlier
+
+Spark's own commit costs 2 to 5 s, this one 20 ms. A commit is made for the table as it was read, or not at all. Where
+another job committed in between, the table is read again. If the other job changed other partitions, this commit is
+made for the newer table. If it changed the same ones, the commit is refused where the caller says which files it
+expects there (Expected), else it replaces them: one of the two jobs wins whole.
 """
 
 import logging
@@ -32,7 +34,7 @@ Expected = Mapping[str, Mapping[str, str | None]]  # path of each file of a run:
 
 
 def delta_uri(uri: str) -> str:
-    """A table's path or URI as delta-rs takes it; to a server without TLS it connects only where a setting allows it."""
+    """A table's path or URI as delta-rs takes it; also allows a server without TLS, if AWS_ENDPOINT_URL names one."""
     if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
         os.environ.setdefault("AWS_ALLOW_HTTP", "true")
     return spelled(uri, "delta-rs")
@@ -71,7 +73,10 @@ def replace_files(
     except_models: Sequence[str] = (),
     expected: Expected | None = None,
 ) -> list[WrittenFile]:
-    """Have `write` write files, given the name of the attempt, commit them (commit_files) and delete all files of the attempt that no commit names."""
+    """Commit the files that `write` writes, as commit_files does; delete files of the attempt that no commit names.
+
+    write gets the name of the attempt, which must be in the name of each of its files (part_files.py).
+    """
     attempt = new_attempt()
     try:
         files = write(attempt)
@@ -87,7 +92,7 @@ def replace_files(
 
 
 def delete_uncommitted(uri: str, run_id: str, attempt: str, committed: Iterable[WrittenFile] = ()) -> None:
-    """Delete the files of an attempt that no commit names. committed: files that one is known to name, so that the log need not be read for them."""
+    """Delete the files of an attempt that no commit names. The log is not read for those known to be committed."""
     system, root = located(uri)
     known = {file.path.rsplit("/", 1)[1] for file in committed}
     run = fs.FileSelector(f"{root}/{partition_folder({'run_id': run_id})}", allow_not_found=True, recursive=True)
@@ -119,7 +124,10 @@ def commit_files(
     except_models: Sequence[str] = (),
     expected: Expected | None = None,
 ) -> None:
-    """Put the files in place of those whose partition matches `where`, except some models', which stay. expected: an error if other files are there."""
+    """Put the files in place of those whose partition matches `where`, except some models', which stay.
+
+    expected: the files that are there now; an error if others are.
+    """
     now = int(time.time() * 1000)
     added = list(files)
     adds: list[AddAction | RemoveAction] = [
@@ -139,7 +147,8 @@ def commit_files(
         if wanted is not None and wanted != there:
             raise LakeError(
                 f"{uri}: {', '.join(where.values())} was written by another job while this one ran, so this one has "
-                "committed nothing to it. Let one job at a time write a run: wait for the other one, then run this one again."
+                "committed nothing to it. Let one job at a time write a run: wait for the other one, then run this one "
+                "again."
             )
         try:
             delta.create_write_transaction(
@@ -154,6 +163,6 @@ def commit_files(
         except CommitFailedError:  # another job's commit went through since the table was read
             time.sleep(random.uniform(0, min(0.5, 0.005 * 2**attempt)))
     raise LakeError(
-        f"{uri}: {TRIES} times another job's commit came first, so nothing of {', '.join(where.values())} was committed. "
-        "Run fewer jobs on this lake at once."
+        f"{uri}: {TRIES} times another job's commit came first, so nothing of {', '.join(where.values())} was "
+        "committed. Run fewer jobs on this lake at once."
     )

@@ -1,8 +1,8 @@
-"""Delta tables of the contract (eval_engine/tables.py) without Spark, by delta-rs: make them, bring them up to date, read small ones.
+"""Delta tables of the contract (eval_engine/tables.py) by delta-rs: make, update, read without Spark.
 
-Columns, partitions and CHECK constraints are those of the contract, so that Spark takes a table that was made here, and the
-other way round. delta-rs declares the constraints by the table features that Spark knows them by. Neither checks files that
-are committed by name (commits.py) against the constraints: a test does.
+Columns, partitions and CHECK constraints are those of the contract, so Spark takes a table that was made here, and
+the other way round. delta-rs declares the constraints by the table features that Spark knows them by. Neither of them
+checks files that are committed by name (commits.py) against the constraints: a test does.
 """
 
 import logging
@@ -33,8 +33,8 @@ RULE = re.compile(r"delta\.constraints\.(rule_\d+)")  # a rule of the contract; 
 def make_table(uri: str, table: Table, id_type: str) -> None:
     """Make the table, or give an older one the columns and rules of the contract; an error if it does not fit.
 
-    id_type: BIGINT or STRING. New columns and new fields of structs are NULL in older rows. Several jobs may call this at
-    once, and one that is killed on the way stops no other: the next call does what is missing.
+    id_type: BIGINT or STRING. New columns and new fields of structs are NULL in older rows. Several jobs may call this
+    at once. One that is killed on the way stops no other: the next call does what is missing.
     """
     for attempt in range(TRIES):
         try:
@@ -71,7 +71,8 @@ def _make(uri: str, table: Table, id_type: str) -> None:
     if tuple(delta.metadata().partition_columns) != table.partitions:
         raise LakeError(
             f"{uri} has the columns {', '.join(have.names)} and the partitions "
-            f"{', '.join(delta.metadata().partition_columns) or 'none'}: it is not a table of Plumbline. Give another `lake`."
+            f"{', '.join(delta.metadata().partition_columns) or 'none'}: it is not a table of Plumbline. "
+            "Give another `lake`."
         )
     ids = {name: IDS.get(str(have.field(name).type)) for name in ("user_id", "item_id") if name in have.names}
     check_columns(uri, table, id_type, fields_of(have), ids)
@@ -90,7 +91,7 @@ def _make(uri: str, table: Table, id_type: str) -> None:
 
 
 def changed_rules(table: Table, properties: Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
-    """Names of a stored table's rules that the contract does not have, and the contract's rules that the table does not have."""
+    """Names of stored rules that are not in the contract, and rules of the contract that are not stored."""
     stored = {match[1]: _bare(text) for key, text in properties.items() if (match := RULE.fullmatch(key))}
     rules = {f"rule_{n}": rule for n, rule in enumerate(table.rules)}
     dropped = [name for name, text in stored.items() if name not in rules or text != _bare(rules[name])]
@@ -105,7 +106,7 @@ def _bare(rule: str | None) -> str:
 def check_columns(
     place: str, table: Table, id_type: str, fields: Collection[str], ids: Mapping[str, str | None]
 ) -> None:
-    """An error if rows of the contract do not fit a stored table with these fields. ids: stored type of each id column."""
+    """An error if rows of the contract do not fit a stored table; ids: stored type of each id column."""
     if unknown := sorted(set(fields) - set(table.fields)):
         raise LakeError(
             f"{place} has the column {unknown[0]}, which this version does not know: a newer one made it. "
@@ -114,8 +115,8 @@ def check_columns(
     for name, stored in ids.items():
         if stored != id_type:
             raise DataError(
-                f"{table.name}.{name} is {id_type} in this run but {stored} in the lake: ids are of one type in a lake. "
-                "Give another `lake`, or cast the input."
+                f"{table.name}.{name} is {id_type} in this run but {stored} in the lake: ids are of one type in a "
+                "lake. Give another `lake`, or cast the input."
             )
 
 
@@ -187,7 +188,7 @@ def damaged(files: Iterable[StoredFile]) -> dict[str, str]:
 
 
 def rows_of(uri: str, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows of some partitions of a small table; a column that the stored table lacks, since an older version made it, is None."""
+    """The rows of some partitions of a small table; None in a column that an older version's table lacks."""
     filters = [(name, "=", value) for name, value in where.items()]
     stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters)
     maps = [field.name for field in stored.schema if pa.types.is_map(field.type)]

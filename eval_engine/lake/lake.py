@@ -1,15 +1,16 @@
 """A lake holds Plumbline's tables as Delta: under a folder or URI, or in a schema of a catalog (`catalog.schema`).
 
-A write replaces the rows of one run (or of one stage or model of it) in a single commit: readers see the old rows or the new
-ones, never a part, and a retry leaves the same table. Runs are partitions, so different runs can be written at once.
+A write replaces the rows of one run, or of one stage or model of it, in a single commit. Readers see the old rows or
+the new ones, never a part, and a retry leaves the same table. Runs are partitions, so different runs can be written
+at once.
 
-    put                  a few rows, by name                                    without Spark: its own commit takes 2 to 5 s
-    replace              the rows of a DataFrame                                by Spark's writer
-    replace_by_workers   rows that a function for mapInArrow makes              workers write files, one commit names them
-    write_files, commit  files that are written to the table's folder           one commit names them
+    put                    a few rows, by name; without Spark, whose own commit takes 2 to 5 s
+    replace                rows of a DataFrame, by Spark's writer
+    replace_by_workers     rows that a function for mapInArrow makes; its workers write files, and one commit names them
+    write_files, commit    files in the table's folder; one commit names them
 
-Where only Spark can write to the lake (spark_only_reason), it does all of it. A table of an older version gets the columns
-that it lacks before it is written; where it is only read, they are NULL.
+Where only Spark can write to the lake (spark_only_reason), it does all of this. A table of an older version gets the
+columns that it lacks before it is written; where it is only read, they are NULL.
 """
 
 import logging
@@ -110,21 +111,19 @@ class Lake:
             if "Unknown scheme" not in str(error):
                 return []
             reason = first_line(error)
-        except (
-            STORAGE_ERRORS
-        ) as error:  # storage or a feature of the table, deleted rows for one, that it does not know
+        except STORAGE_ERRORS as error:  # storage it does not know, or a feature of the table: deleted rows for one
             reason = first_line(error)
         log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), reason)
         return None
 
-    def clean(self, tables: Iterable[Table], run_id: str) -> None:
-        """Delete what killed jobs left of the run in these tables' folders."""
+    def clean(self, tables: Iterable[Table], run_id: str, process: str | None = None) -> None:
+        """Delete the uncommitted files of killed jobs, and of the process, from the run's folders of these tables."""
         if self.spark_only_reason:  # Spark's own writers leave files that VACUUM deletes
             return
         for table in tables:
             with self._with_remedy(table):
                 if DeltaTable.is_deltatable(delta_uri(self.uri(table))):
-                    remove_leftovers(self.uri(table), run_id)
+                    remove_leftovers(self.uri(table), run_id, process)
 
     def watch(self, tables: Iterable[Table], run_id: str) -> None:
         """From now on commits to these tables are refused if another job has written the run since."""
@@ -137,7 +136,10 @@ class Lake:
                 self._expected[table.name] = active_files(DeltaTable(place), {"run_id": run_id}) if there else {}
 
     def put(self, table: Table, rows: Sequence[Row], where: dict[str, str], id_type: str = "BIGINT") -> None:
-        """Put a few rows, dicts or NamedTuples with the table's columns without those in `where`, in place of those that match `where`."""
+        """Put a few rows in place of those that match `where`; creates the table.
+
+        A row is a dict or a NamedTuple with the table's columns, without those in `where`.
+        """
         dicts = as_dicts(table, rows, where)
         if self.spark_only_reason:
             names = [name for name in table.names if name not in where]
@@ -155,12 +157,13 @@ class Lake:
         check_run_id(run_id)
         if not self.has(table):
             raise LakeError(
-                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake."
+                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the "
+                "right lake."
             )
         return with_new_columns(self.spark.table(self.name(table)), table).where(F.col("run_id") == run_id)
 
     def replace(self, table: Table, rows: DataFrame, where: dict[str, str], except_models: Sequence[str] = ()) -> None:
-        """Put these rows in place of those that match `where` (run_id at least), except some models', in one commit; creates the table."""
+        """Put rows in place of those that match `where` (run_id at least), except some models'; creates the table."""
         id_type = dict(rows.dtypes).get("user_id", dict(rows.dtypes).get("item_id", "bigint")).upper()
         self.create(table, id_type, where)
         rows = rows.withColumns({name: F.lit(value) for name, value in where.items()})
@@ -174,7 +177,10 @@ class Lake:
                 writer.save(self.uri(table))
 
     def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
-        """Like replace, of what `worker` makes of the rows by mapInArrow: the table's columns without those in `where`, a few rows per task. The rows that were written."""
+        """Like replace, of what `worker` makes of the rows by mapInArrow; the rows that were written.
+
+        It makes the table's columns without those in `where`, a few rows per task.
+        """
         schema = table.row_ddl(without=where)
         if self.spark_only_reason:
             self.replace(table, rows.mapInArrow(worker, schema), where)
@@ -217,7 +223,7 @@ class Lake:
         write: Callable[[str], list[WrittenFile]],
         except_models: Sequence[str] = (),
     ) -> list[WrittenFile]:
-        """Like replace, with files that `write` writes to the table's folder, given the name of the attempt; the table must exist."""
+        """Like replace, with files that `write` writes to the table's folder (replace_files); the table must exist."""
         expected = self._expected.get(table.name)
         files = replace_files(self.uri(table), table, where, write, except_models, expected)
         self._watch_on(table, where)
@@ -263,7 +269,8 @@ class Lake:
     def _unwritable(self, error: Exception, table: str = "") -> LakeError:
         where = f" (table {table})" if table else ""
         return LakeError(
-            f"The lake {self.root} cannot be written{where}: {_telling_line(error)} Give a writable `lake` in the config."
+            f"The lake {self.root} cannot be written{where}: {_telling_line(error)} "
+            "Give a writable `lake` in the config."
         )
 
     @contextmanager
@@ -277,8 +284,8 @@ class Lake:
         except (*STORAGE_ERRORS, *SPARK_ERRORS) as error:
             if CONFLICT.search(str(error)):
                 raise LakeError(
-                    f"{self.name(table)} was written by another job at the same time, so this one has committed nothing "
-                    f"to it: {first_line(error)} Let one job at a time write a run, then run this one again."
+                    f"{self.name(table)} was written by another job at the same time, so this one has committed "
+                    f"nothing to it: {first_line(error)} Let one job at a time write a run, then run this one again."
                 ) from None
             if UNWRITABLE.search(str(error)):
                 raise self._unwritable(error, table.name) from None

@@ -1,13 +1,14 @@
-"""Parquet files in a Delta table's folder that no commit names yet: who writes them, what they are called, what a commit needs to know of them.
+"""Parquet files in a Delta table's folder that no commit names yet: how they are written and named.
 
-A file that no commit names is not part of the table, so files of a task that failed or ran twice are never read, and are deleted later (commits.py, vacuum.py).
-A file lies in the folder of its partition, run_id=R/model=M/..., as every writer of Delta has it: some readers take a partition's values from the path. Its name
-holds the attempt to write that it belongs to, and the process that makes the attempt:
+A file that no commit names is not part of the table. So files of a task that failed or ran twice are never read, and
+are deleted later (commits.py, vacuum.py). A file is in the folder of its partition, run_id=R/model=M/..., as every
+writer of Delta has it, because some readers take a partition's values from the path. Its name holds the attempt to
+write that it belongs to, and the process that makes the attempt:
 
     part-<process id>.<random>-<random>.parquet
 
-Workers of Spark write their rows themselves and send the driver only the list of files (writing). A row of lists costs a Python worker a few microseconds to write;
-sent to the JVM and written there it costs ten times that.
+Workers of Spark write their rows themselves and send the driver only the list of files (writing). A row of lists
+costs a Python worker a few microseconds to write; sent to the JVM and written there it costs ten times that.
 """
 
 import json
@@ -60,7 +61,7 @@ class Target(NamedTuple):
     table: str  # path or URI of the Delta table
     run_id: str
     attempt: str  # in the name of every file of this attempt
-    inputs: dict[str, str] = {}  # noqa: RUF012 never changed; of each model: what it is ranked from, a partition's value
+    inputs: dict[str, str] = {}  # noqa: RUF012 never changed; model: fingerprint of its inputs, a partition's value
 
     def partition(self, model: str) -> dict[str, str]:
         """The partition of a model's rows."""
@@ -77,8 +78,8 @@ def partition_folder(partition: Mapping[str, str]) -> str:
     for name, (column, value) in zip(names, partition.items(), strict=True):
         if len(name) > LONGEST_NAME:
             raise DataError(
-                f"{column} {value[:60]!r}... has {len(value)} characters, which make a folder name of {len(name)} bytes; "
-                f"at most {LONGEST_NAME} are possible. Give it a shorter name."
+                f"{column} {value[:60]!r}... has {len(value)} characters, which make a folder name of {len(name)} "
+                f"bytes; at most {LONGEST_NAME} are possible. Give it a shorter name."
             )
     return "/".join(names)
 
@@ -135,7 +136,7 @@ def write_parts(batches: Iterable[pa.RecordBatch], target: Target) -> list[Writt
 def writing(
     rows: Worker, target: Target, write: Callable[[Iterable[pa.RecordBatch], Target], list[WrittenFile]] = write_parts
 ) -> Worker:
-    """Like `rows`, a function for mapInArrow, but its rows go to files by `write`, and the files' MANIFEST comes out."""
+    """The function for mapInArrow `rows`, but `write` writes its rows to files, and it returns their MANIFEST."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = write(rows(batches), target)

@@ -1,4 +1,4 @@
-"""A few rows of a table, given by name: dicts or NamedTuples with the table's columns, without those of their partition."""
+"""A few rows of a table by name: dicts or NamedTuples with its columns, without those of their partition."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ Row = Mapping[str, Any] | NamedRow
 
 
 def as_dicts(table: Table, rows: Sequence[Row], without: Collection[str]) -> list[Mapping[str, Any]]:
-    """The rows as dicts; an error if one lacks a column of the table or has a field that is none. without: columns that rows do not have."""
+    """The rows as dicts; an error if one lacks a column, except those in `without`, or has another field."""
     dicts = [row if isinstance(row, Mapping) else row._asdict() for row in rows]
     wanted = set(table.names) - set(without)
     for row in dicts:

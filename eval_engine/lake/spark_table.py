@@ -1,4 +1,4 @@
-"""Delta tables of the contract (eval_engine/tables.py) by Spark's SQL, as delta_table.py makes and updates them without Spark."""
+"""Delta tables of the contract (eval_engine/tables.py) by Spark's SQL, as delta_table.py has them by delta-rs."""
 
 import re
 from collections.abc import Collection, Iterator

@@ -1,8 +1,9 @@
 """Deletes files in a lake's folders that no reader needs: left by jobs that were killed, or replaced long ago.
 
-A file that no commit ever named was written by a job that was killed before its commit. Its name holds the id of its process (part_files.py). A job that writes a
-run again deletes those of processes of this machine that have ended (remove_leftovers). Files of processes of other machines, and files that a later commit
-replaced, are deleted when they are old (vacuum): a reader may still read the table as it was some hours ago.
+A file that no commit ever named was written by a job that was killed before its commit. Its name holds the id of its
+process (part_files.py). A job that writes a run again deletes those of processes of this machine that have ended
+(remove_leftovers). Files of processes of other machines, and files that a later commit replaced, are deleted when
+they are old (vacuum): a reader may still read the table as it was some hours ago.
 """
 
 import time
@@ -27,12 +28,17 @@ class Removed(NamedTuple):
     n_bytes: int
 
 
-def remove_leftovers(uri: str, run_id: str) -> int:
-    """Delete the files of a run that no commit ever named and whose process has ended; their bytes."""
+def remove_leftovers(uri: str, run_id: str, process: str | None = None) -> int:
+    """Delete the files of a run that no commit ever named and whose process has ended; their bytes.
+
+    process: another one whose files are deleted too, this one if it is about to end.
+    """
     system, root = located(uri)
     folder = f"{root}/{partition_folder({'run_id': run_id})}"
     files = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
-    ended = [file for file in files if (process := process_of(file.base_name)) and is_gone(process)]
+    ended = [
+        file for file in files if (writer := process_of(file.base_name)) and (writer == process or is_gone(writer))
+    ]
     if not ended:
         return 0
     delta = DeltaTable(delta_uri(uri))
@@ -45,7 +51,7 @@ def remove_leftovers(uri: str, run_id: str) -> int:
 
 
 def vacuum(root: str, hours: int) -> list[Removed]:
-    """Delete files of all tables of a lake that no commit names any more, or ever named, and that are older than `hours`."""
+    """Delete files of all tables that no commit names any more, or ever named, and that are older than `hours`."""
     removed = [_vacuum_table(f"{full_path(root)}/{table.name}", hours) for table in TABLES]
     return [entry for entry in (*removed, _vacuum_staging(full_path(root), hours)) if entry and entry.n_files]
 

@@ -1,12 +1,12 @@
 """The Delta jars that fit the installed Spark, resolved once by package name and kept among Spark's jars.
 
-The version is that of the Python package delta-spark, a dependency of this one; Spark's and Scala's versions are those of Spark's own jars:
-
     io.delta:delta-spark_<Spark>_<Scala>:<delta-spark>
 
-Among Spark's jars they serve every start from this environment, embedded, spark-submit, local-cluster and Connect alike, and
-need no network. The excludes leave the two jars that reading and writing by path or catalog name needs, 9 MB instead of 87.
-Jars of another version, which an older environment left, are replaced. A Spark that SPARK_HOME names keeps the Delta that it has.
+The version of Delta is that of the Python package delta-spark, a dependency of this one. The versions of Spark and
+Scala are those of Spark's own jars. Among them Delta's jars serve every start from this environment, embedded, spark-
+submit, local-cluster and Connect alike, and need no network. The excludes leave the two jars that reading and writing
+by path or catalog name needs, 9 MB instead of 87. Jars of another version, which an older environment left, are
+replaced. A Spark that SPARK_HOME names keeps the Delta that it has.
 """
 
 import os

@@ -1,10 +1,11 @@
 """Files that are whole or absent, also after a crash: written under a temporary name, synced to disk, renamed.
 
-A temporary name starts with `_`: Spark and Arrow read no such file. Two ways to write:
+A temporary name starts with `_`: Spark and Arrow read no such file.
 
     write_atomically     bytes; several processes may write the same path at once, and the last one wins
-    replace_atomically   whatever a function writes to a path; one process at a time. A file that is written piece by piece is
-                         opened at temporary_path, and put_in_place when it is complete
+    replace_atomically   what a function writes to a path; one process at a time
+
+A file that is written piece by piece is opened at temporary_path, and put_in_place when it is complete.
 """
 
 import os
@@ -29,7 +30,7 @@ def write_atomically(content: bytes, path: str | Path) -> Path:
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` write the file. What a killed process left under the temporary name is overwritten by the next one."""
+    """Have `write` write the file; what a killed process left under the temporary name is overwritten."""
     temporary = temporary_path(path)
     try:
         write(temporary)

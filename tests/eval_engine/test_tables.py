@@ -43,7 +43,8 @@ def test_columns_as_sql() -> None:
     )
     struct = "STRUCT<items: ARRAY<STRING>, n: INT>"
     assert table.ddl("STRING") == (
-        f"run_id STRING NOT NULL, user_id STRING NOT NULL, top {struct}, a DECIMAL(38, 12), wins MAP<STRING, ARRAY<{struct}>>"
+        f"run_id STRING NOT NULL, user_id STRING NOT NULL, top {struct}, a DECIMAL(38, 12), "
+        f"wins MAP<STRING, ARRAY<{struct}>>"
     )
     assert table.row_ddl(without=("run_id", "top", "wins")) == "user_id BIGINT, a DECIMAL(38, 12)"
     assert table.fields == ("run_id", "user_id", "top", "top.items", "top.n", "a", "wins")

@@ -1,4 +1,4 @@
-"""Commits by several jobs at once, kept apart by real processes that are released together; files that killed jobs left; odd names."""
+"""Commits by several jobs at once, in processes that are released together; files that killed jobs left; odd names."""
 
 import multiprocessing as mp
 import os
@@ -52,7 +52,7 @@ def job(
                 barrier.wait()  # all have seen the run as it was
             commit_files(uri, QUALITY, [written(uri, where, str(number))], where, expected=before)
             answers.put((n, True, ""))
-        except Exception as error:  # told to the test
+        except Exception as error:  # the test looks at it
             answers.put((n, False, f"{type(error).__name__}: {error}"))
             if same and not isinstance(error, LakeError):
                 barrier.abort()
@@ -65,23 +65,23 @@ def race(lake: Path, same: bool, rounds: int = ROUNDS) -> list[tuple[int, bool, 
     jobs = [start.Process(target=job, args=(n, str(lake), same, rounds, barrier, answers)) for n in range(JOBS)]
     for one in jobs:
         one.start()
-    found = [answers.get(timeout=300) for _ in range(rounds * JOBS)]
+    outcomes = [answers.get(timeout=300) for _ in range(rounds * JOBS)]
     for one in jobs:
         one.join()
-    return found
+    return outcomes
 
 
 def test_of_jobs_that_write_one_run_at_once_one_wins_whole(tmp_path: Path) -> None:
-    found = race(tmp_path, same=True)
-    assert Counter(n for n, won, _ in found if won) == dict.fromkeys(range(ROUNDS), 1)
-    assert all("was written by another job while this one ran" in why for _, won, why in found if not won)
+    outcomes = race(tmp_path, same=True)
+    assert Counter(n for n, won, _ in outcomes if won) == dict.fromkeys(range(ROUNDS), 1)
+    assert all("was written by another job while this one ran" in why for _, won, why in outcomes if not won)
     for n in range(ROUNDS):
         assert DeltaTable(f"{tmp_path}/{n}/quality").to_pyarrow_table().num_rows == 1
 
 
 def test_jobs_that_write_different_runs_of_a_new_lake_at_once_all_commit(tmp_path: Path) -> None:
-    found = race(tmp_path, same=False)
-    assert [why for _, won, why in found if not won] == []
+    outcomes = race(tmp_path, same=False)
+    assert [why for _, won, why in outcomes if not won] == []
     for n in range(ROUNDS):
         table = DeltaTable(f"{tmp_path}/{n}/quality")
         assert sorted(table.to_pyarrow_table().column("run_id").to_pylist()) == [f"job-{n}" for n in range(JOBS)]

@@ -122,7 +122,8 @@ def older_ranks() -> Table:
 
 def ranked(spark: SparkSession, user_id: int) -> DataFrame:
     """A row of the older contract, but for run_id."""
-    labels = "named_struct('items', array(1L), 'values', array(2d), 'scores', array(3f), 'above', array(0), 'tied', array(0))"
+    places = "'scores', array(3f), 'above', array(0), 'tied', array(0)"
+    labels = f"named_struct('items', array(1L), 'values', array(2d), {places})"
     top = "named_struct('items', array(1L), 'scores', array(3f))"
     return spark.sql(
         f"SELECT 'm' AS model, 'x' AS inputs, {user_id}L AS user_id, 5 AS candidates, 5 AS scored, {labels} AS random, "
@@ -190,7 +191,7 @@ def test_a_scheme_that_only_spark_may_know_is_no_missing_table(caplog: pytest.Lo
     assert "ranks` is read by Spark, since delta-rs cannot: Unknown scheme: odd-store" in caplog.text
 
 
-def test_a_table_with_a_column_that_nobody_knows_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_table_with_a_column_of_a_newer_version_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     lake = Lake(spark, str(tmp_path))
     newer = replace(QUALITY, columns=(*QUALITY.columns, Column("colour", STRING, "A colour.")))
     lake.create(newer, "BIGINT", {"run_id": "r"})

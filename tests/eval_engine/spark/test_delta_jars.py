@@ -22,7 +22,8 @@ def a_spark(folder: Path, *jars: str) -> Path:
         "#!/usr/bin/env bash\n"
         "IFS=: read -r group artifact version <<< $4\n"  # --master M --packages P
         "for word; do [[ $word == spark.jars.ivy=* ]] && ivy=${word#*=}; done\n"
-        "mkdir -p $ivy/jars && cd $ivy/jars && touch ${group}_$artifact-$version.jar ${group}_delta-storage-$version.jar\n"
+        "mkdir -p $ivy/jars && cd $ivy/jars\n"
+        "touch ${group}_$artifact-$version.jar ${group}_delta-storage-$version.jar\n"
     )
     submit.chmod(0o755)
     return folder
