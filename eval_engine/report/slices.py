@@ -5,7 +5,7 @@ computed by slice leaves it to the next. Models come in the order of the whole.
 
 A slice contradicts the whole in a pair of models when the slice decides for one of them and the whole for the other.
 The family of tests is one scheme and one slicing: all pairs of models x (slices + whole), adjusted by Holm. A pair
-without p decides nothing.
+without p decides nothing. Whether the best model of the whole is decided depends on the whole alone, as elsewhere.
 """
 
 import re
@@ -94,7 +94,7 @@ def _slicing(panel: Panel, slicing: str, shown: str) -> Slicing | None:
         return None
     values = _shown_values(parts)
     adjusted = _adjusted({WHOLE: panel, **parts}, scheme)
-    whole = _row(ALL, panel, scheme, adjusted[WHOLE])
+    whole = _row(ALL, panel, scheme, _compared(panel, scheme))
     rows = []
     for name in sorted(parts, key=lambda name: _natural(name.value)):
         row = _row(values[name], parts[name], scheme, adjusted[name])
@@ -116,16 +116,17 @@ def _shown_values(parts: Mapping[SliceName, Panel]) -> dict[SliceName, str]:
     return {name: unknown if name.value is None else names[name.value] or '""' for name in parts}
 
 
+def _compared(part: Panel, scheme: Scheme) -> dict[tuple[str, str], ComparisonRow]:
+    """The comparisons of a panel, model_a before model_b by name."""
+    pairs = ((a, b, part.pair(scheme, a, b)) for a, b in combinations(sorted(part.models), 2))
+    return {(a, b): row for a, b, row in pairs if row is not None}
+
+
 def _adjusted(
     parts: Mapping[SliceName, Panel], scheme: Scheme
 ) -> dict[SliceName, dict[tuple[str, str], ComparisonRow]]:
-    """The comparisons of each slice, model_a before model_b by name, p_holm adjusted over all of them together."""
-    rows = {
-        (name, a, b): row
-        for name, part in parts.items()
-        for a, b in combinations(sorted(part.models), 2)
-        if (row := part.pair(scheme, a, b)) is not None
-    }
+    """The comparisons of each slice, p_holm adjusted over all of them together."""
+    rows = {(name, a, b): row for name, part in parts.items() for (a, b), row in _compared(part, scheme).items()}
     p = holm(np.array([row.p if defined(row.p) else np.nan for row in rows.values()]))
     adjusted: dict[SliceName, dict[tuple[str, str], ComparisonRow]] = {name: {} for name in parts}
     for (name, a, b), row, p_holm in zip(rows, rows.values(), p, strict=True):

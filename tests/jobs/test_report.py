@@ -74,6 +74,7 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
         "ties": 2,
         "losses": 1,
         "users_needed": 40,
+        "slice": "category=toys",
     }
     lake.put(COMPARISONS, [dict.fromkeys(COMPARISONS.names[1:]) | pair], {"run_id": "r"})
     answers = read_answers(NO_SPARK, str(tmp_path), "r", ())
@@ -81,9 +82,10 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     assert (row.chance_best, row.left_out, row.ties_low, row.ties_high) == (0.7, "nobody", 0.05, 0.15)
     assert answers.comparisons == [
         ComparisonRow(
-            "ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40
+            "ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40,
+            slice="category=toys",
         )
-    ]
+    ]  # fmt: skip
 
 
 def test_slices_are_read_and_their_column_may_be_missing_or_null(tmp_path: Path) -> None:
