@@ -124,5 +124,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names, though none is imported yet."""
-    return sorted({*globals(), *__all__})
+    """The names of the numpy API, though none is imported yet."""
+    return sorted(__all__)

@@ -4,6 +4,8 @@ The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and th
 check of output folders (jobs/outputs.py) and docs/stages.md all read STAGES. A stage is one entry here and one file
 jobs/NAME.py with a function `run`; no stage is imported before it runs.
 
+    python -m jobs.pipeline > docs/stages.md
+
 In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the log of
 `split`), at the path that the config gives it.
 """
@@ -134,3 +136,38 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
             yield from ((f"slices by {', '.join(table.by)}", table) for table in sliced)
         elif isinstance(read, str) and (where := getattr(config.inputs, read, None)):
             yield read, where
+
+
+def stages_page() -> str:
+    """docs/stages.md."""
+    lines = [
+        "# Stages",
+        "",
+        "Made by `python -m jobs.pipeline` from the registry in jobs/pipeline.py.",
+        "",
+        "`plumbline run CONFIG` runs, in this order, the stages that the config has something to do for. Each is a",
+        "command of its own, `plumbline NAME CONFIG`, and a script, `spark-submit jobs/NAME.py --config CONFIG`. A stage",
+        "starts only if the stages before it are done and the tables that it rests on are those they wrote; how each",
+        "stage ended stands in the table `runs`. A stage that is run again replaces its rows of the run.",
+        "",
+        "| stage | what it does | section of the config | after | reads | writes | Spark |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, stage in STAGES.items():
+        section = f"`{stage.section}`" if stage.section else "none"
+        cells = (name, stage.about, section, ", ".join(stage.after) or "none")
+        tables_ = (_names(stage.reads), _names((*stage.writes, *(f"folder `{folder}`" for folder in stage.folders))))
+        lines.append("| " + " | ".join((*cells, *tables_, stage.spark)) + " |")
+    lines += [
+        "",
+        "Tables in `code` are in the lake ([tables.md](tables.md)); the others are inputs at the paths of the config.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(parts: tuple[Table | str, ...]) -> str:
+    return ", ".join(f"`{part.name}`" if isinstance(part, Table) else part for part in parts) or "none"
+
+
+if __name__ == "__main__":
+    print(stages_page(), end="")
