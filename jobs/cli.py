@@ -117,6 +117,7 @@ def vacuum(
 @app.command()
 def setup() -> None:
     """Look for a Java, fetch the Delta jars and make this environment's spark-submit and spark-sql ready, once."""
+    from eval_engine.spark.class_archive import make_archive
     from eval_engine.spark.delta_jars import fetch_delta
     from eval_engine.spark.environment import write_spark_environment
     from eval_engine.spark.java import java_home
@@ -127,6 +128,7 @@ def setup() -> None:
     console.print("Delta: ready")
     for path in write_spark_environment():
         console.print(Text(plain(f"Written: {path}")), soft_wrap=True)
+    console.print(Text(plain(f"Archive of Spark's classes: {make_archive()}")), soft_wrap=True)
 
 
 def _demo_config() -> Path:

@@ -16,4 +16,6 @@ export UV_LINK_MODE=${UV_LINK_MODE:-hardlink} VIRTUAL_ENV=$PWD/.venv
 say "Resolving the Delta jars"
 .venv/bin/python -m eval_engine.spark.delta_jars
 .venv/bin/python -m eval_engine.spark.environment
+say "Archiving the Java classes of Spark, so that it starts sooner"
+.venv/bin/python -m eval_engine.spark.class_archive >/dev/null || say "No archive: Spark starts without"
 touch .venv/.ready

@@ -9,7 +9,7 @@ Spark's logging is not configured.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -19,6 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from eval_engine.errors import PlumblineError
+from eval_engine.spark.class_archive import empty_conf, usable_archive
 from eval_engine.spark.delta_jars import delta_package, fetch_delta
 from eval_engine.spark.java import java_home
 from eval_engine.spark.object_store import s3_settings
@@ -108,11 +109,16 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
 
 def _start_java(settings: dict[str, str], log: Path) -> None:
     """Starts the Java of an embedded session, if none runs; it and its Python workers print to the log file."""
-    with log.open("a") as file:
+    if SparkContext._gateway:
+        return
+    with log.open("a") as file, ExitStack() as while_it_starts:
+        if archive := usable_archive():
+            options = f'{settings["spark.driver.extraJavaOptions"]} "-XX:SharedArchiveFile={archive}"'
+            settings = settings | {"spark.driver.extraJavaOptions": options}
+            while_it_starts.enter_context(empty_conf())
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        if not SparkContext._gateway:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
-            SparkContext._ensure_initialized(gateway=gateway)
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _log_is_configured(given: SparkConf) -> bool:
