@@ -34,7 +34,9 @@ from eval_engine.statistics.bucket_sums import (
     add,
     add_denominators,
     add_numerators,
+    add_numerators_again,
     bucket_of,
+    exchange_denominators,
     no_sums,
 )
 
@@ -131,24 +133,25 @@ class _GroupSums:
         values: npt.NDArray[np.float32],
     ) -> None:
         """Add users, and fill in those values that models are compared on."""
-        view, everyone = self._estimator.view(batch), np.arange(bucket.size)
-        coarse = bucket % N_COARSE
+        view, coarse = self._estimator.view(batch), bucket % N_COARSE
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
         if self._slices is not None:
             places += [(self._slices, self._slices.of(code * N_COARSE + coarse, kinds), False) for code in codes.users]
-        denominator = self._add(batch, view, slice(None), places, compared, values)
-        assert denominator.size == everyone.size
+        self._add(batch, view, slice(None), places, compared, values)
         if self._slices is None or self._zero is None:
             return
-        nobody = view.no_positives()
+        nobody = view.no_positives
         empty = self._terms(batch, nobody, slice(None), self._group.metrics[0])
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # first: it may add rows to the sums
         add(self._zero.base, empty, None, rows)
-        for by_set in codes.items:
-            sliced, users, code = view.sliced(by_set[view.label_set], len(self._spec.slice_names()))
+        for n, by_set in enumerate(codes.items):
+            sliced, users, code = view.sliced(str(n), by_set[view.label_set], len(self._spec.slice_names()))
             place = code * N_COARSE + coarse[users]
+            if kinds0 is None and self._formula.zero_beyond_k:
+                self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
+                continue
             gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
             add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
             row = self._slices.of(place, self._kinds(batch, sliced))
@@ -162,26 +165,30 @@ class _GroupSums:
         places: "list[tuple[_Rows, Ints, bool]]",
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
-    ) -> npt.NDArray[np.float64]:
-        """Add the users of a view to rows of each place (with bounds: True); their denominators."""
+        replaced: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the users of a view to rows of each place (with bounds: True). replaced: denominators that are in the sums already, in place of which theirs come."""
         first, metrics = self._terms(batch, view, users, self._group.metrics[0]), self._group.metrics
         if not self._formula.zero_beyond_k:
             for sums, row, bounded in places:
                 bounds = self._bounds(batch, view, users, first, metrics[0]) if bounded else None
                 add(sums.cell(0), first, bounds, row)
             self._keep(first.numerator, first.denominator, None, metrics[0], compared, values)
-            return first.denominator
+            return
         for sums, row, _ in places:
-            add_denominators(sums.base, first.denominator, row)
+            if replaced is None:
+                add_denominators(sums.base, first.denominator, row)
+            else:
+                exchange_denominators(sums.base, replaced, first.denominator, row)
         for n, metric in enumerate(metrics):
             active, some = view.active(metric.k)
             named = active if isinstance(users, slice) else users[active]
             terms = self._terms(batch, some, named, metric)
-            for sums, row, bounded in places:
-                bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
-                add_numerators(sums.cell(n), terms, bounds, row[active])
+            sums, row, bounded = places[0]
+            bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
+            add_numerators(sums.cell(n), terms, bounds, row[active])
+            add_numerators_again([(other.cell(n), row[active]) for other, row, _ in places[1:]], terms)
             self._keep(terms.numerator, first.denominator, active, metric, compared, values)
-        return first.denominator
 
     def _keep(
         self,
