@@ -38,7 +38,7 @@ from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
 
-SMALL_BYTES = 16 * 2**20  # of ranks: this process is done with so many before Spark's workers have started
+SMALL_BYTES = 128 * 2**20  # of ranks: for fewer, starting Spark's tasks takes longer than the work
 
 
 def label_sets(config: RunConfig) -> tuple[str, ...]:

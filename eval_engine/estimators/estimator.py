@@ -92,7 +92,7 @@ class MetricTerms(NamedTuple):
     estimand: str
     left_out: str  # users with denominator 0, in words
     unknown: str  # why a numerator is NaN
-    zero_beyond_k: bool  # a user without a positive in the top k has numerator 0, and denominators do not depend on k
+    denominator: "Callable[[Labelled], Doubles] | None"  # alone, where no cutoff changes it: metrics/kernel.py
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"
@@ -106,6 +106,14 @@ class MetricTerms(NamedTuple):
             return Terms(a, b)
         weight = np.where(b > 0, self.estimator.user_weight(batch, labelled, users, self.users), 0.0)
         return Terms(np.where(weight > 0, weight * a, 0.0), weight * b)
+
+    def denominators(self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice") -> Doubles:
+        """The denominators of a view of some users of the batch, where no cutoff changes them."""
+        assert self.denominator is not None
+        b = self.denominator(labelled)
+        if self.estimator.user_weight is None:
+            return b
+        return np.where(b > 0, self.estimator.user_weight(batch, labelled, users, self.users), 0.0) * b
 
 
 def mean_over(users: npt.NDArray[np.bool_], ratio: Doubles) -> Terms:

@@ -67,6 +67,7 @@ class Labelled:
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
         self._active: dict[int, tuple[Ints, Labelled]] = {}
+        self._apart: dict[str, tuple[Labelled, Ints, Ints]] = {}
 
     @property
     def n_users(self) -> int:
@@ -116,16 +117,21 @@ class Labelled:
             self._some = users, self._view(users, offsets, index, True)
         return self._some[1]
 
-    def sliced(self, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
-        """Each user once for each slice that a positive of theirs is in, with the positives of that slice; their numbers, and the slices. codes: of each positive."""
-        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-        key = user * n_codes + codes
-        order = np.argsort(key, kind="stable")
-        distinct, first = np.unique(key[order], return_index=True)
-        users = distinct // max(n_codes, 1)
-        view = self._view(users, np.append(first, order.size), order, False)
-        return view, users, distinct % max(n_codes, 1)
+    def sliced(self, name: str, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
+        """Each user once for each slice that a positive of theirs is in, with the positives of that slice; their numbers, and the slices. codes: of each positive;
+        name: of the slicing, whose view is kept."""
+        if name not in self._apart:
+            user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+            key = user * n_codes + codes
+            order = np.argsort(key, kind="stable")
+            new = np.ones(order.size, np.bool_)
+            new[1:] = key[order][1:] != key[order][:-1]
+            first = np.flatnonzero(new)
+            users, slices = np.divmod(key[order][first], max(n_codes, 1))
+            self._apart[name] = self._view(users, np.append(first, order.size), order, False), users, slices
+        return self._apart[name]
 
+    @cached_property
     def no_positives(self) -> "Labelled":
         """The same users, with none of their pairs a positive."""
         n = self.n_users

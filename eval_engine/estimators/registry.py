@@ -87,7 +87,7 @@ def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
             estimand = _estimand(estimator, mean, kernel)
             return MetricTerms(
                 estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, kernel.unknown,
-                kernel.zero_beyond_k,
+                kernel.denominator,
             )  # fmt: skip
     return None
 

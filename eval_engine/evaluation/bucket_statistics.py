@@ -72,47 +72,57 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
 
 
 def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tuple[npt.NDArray[Any], Ints]:
-    """What all cells of a group share, for each of its cells; users without a positive, for each slice of items."""
+    """Users without a positive, for each slice of items; then what all cells of a group share, for each of its cells."""
     groups = [group.cells for group in spec.groups()]
     if lists := spec.lists():
         groups.append(tuple(range(len(spec.asked()), len(spec.asked()) + len(lists))))
-    parts, models = [], []
-    shared = rows["cell"] < 0
-    for n, cells in enumerate(groups):
-        own = rows["cell"] == -1 - n
-        for cell in cells if own.any() else ():
-            copy = rows[own].copy()
-            copy["cell"] = cell
-            parts.append(copy)
-            models.append(model_of[own])
-    parts.append(rows[~shared])
-    models.append(model_of[~shared])
-    rows, model_of = np.concatenate(parts), np.concatenate(models)
     zero = rows["slice"] == ZERO
-    if not zero.any():
-        return rows, model_of
-    parts, models, first = [rows[~zero]], [model_of[~zero]], 0
-    for slicing in spec.slicings:
-        for code in range(first, first + slicing.n_codes) if slicing.of == "item" else ():
-            copy = rows[zero].copy()
-            copy["slice"] = code
-            parts.append(copy)
-            models.append(model_of[zero])
-        first += slicing.n_codes
-    return np.concatenate(parts), np.concatenate(models)
+    if zero.any():
+        codes, first = [], 0
+        for slicing in spec.slicings:
+            codes += list(range(first, first + slicing.n_codes)) if slicing.of == "item" else []
+            first += slicing.n_codes
+        copies = np.tile(rows[zero], len(codes))
+        copies["slice"] = np.repeat(codes, int(zero.sum()))
+        models = np.concatenate([model_of[~zero], np.tile(model_of[zero], len(codes))])
+        rows, model_of = _added_rows(np.concatenate([rows[~zero], copies]), models)
+    shared = np.flatnonzero(rows["cell"] < 0)
+    own = np.flatnonzero(rows["cell"] >= 0)
+    group = -1 - rows["cell"][shared]
+    sizes = np.array([len(cells) for cells in groups], np.int64)[group]
+    flat = np.array([cell for cells in groups for cell in cells], np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(cells) for cells in groups])])[group]
+    copied = np.repeat(shared, sizes)
+    place = np.arange(copied.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    index = np.concatenate([copied, own])
+    spread = rows[index]
+    spread["cell"][: copied.size] = flat[np.repeat(starts, sizes) + place]
+    return spread, model_of[index]
 
 
 def _added_rows(rows: npt.NDArray[Any], model_of: Ints) -> tuple[npt.NDArray[Any], Ints]:
     """Rows with the same key in one, in the order of their keys; and the model of each."""
-    keys = [model_of, rows["cell"], rows["slice"], rows["bucket"], *rows["stratum"].T]
+    n_cells, n_slices = (
+        int(rows[name].max(initial=0)) - int(rows[name].min(initial=0)) + 1 for name in ("cell", "slice")
+    )
+    key = model_of.astype(np.int64)
+    for name, size in (("cell", n_cells), ("slice", n_slices)):
+        key = key * size + (rows[name] - int(rows[name].min(initial=0)))
+    keys = [key * 1024 + rows["bucket"]]
+    stratum = rows["stratum"].astype(np.int64)
+    if (stratum >= 0).any():
+        keys += [stratum[:, 0], (stratum[:, 1] << 31) + stratum[:, 2]]
     order = np.lexsort(keys[::-1])
-    rows, model_of = rows[order], model_of[order]
     new = np.ones(rows.size, np.bool_)
-    new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys]) if rows.size else new[1:]
-    merged = rows[new]
+    if rows.size:
+        new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+    first = order[new]
+    merged = rows[first]
+    row = np.empty(rows.size, np.int64)
+    row[order] = np.cumsum(new) - 1
     sums = Sums(*(np.ascontiguousarray(rows[name]) for name in ("counts", "whole", "part")))
-    merged["counts"], merged["whole"], merged["part"] = added(sums, np.cumsum(new) - 1, merged.size)
-    return merged, model_of[new]
+    merged["counts"], merged["whole"], merged["part"] = added(sums, row, merged.size)
+    return merged, model_of[first]
 
 
 def _list_rows(
@@ -171,13 +181,11 @@ def _wins_column(
     offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
     rivals = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
     names = rivals[model_of[has]].reshape(-1)
-    counts = np.array(
-        [
-            won[b][i, rivals[i], d]
-            for b, i, d in zip(rows["bucket"][has], model_of[has], win_columns[rows["cell"][has]], strict=True)
-        ],
-        np.int64,
-    )
+    buckets = sorted(won)
+    table = np.stack([won[b] for b in buckets]) if buckets else np.zeros((0, n, n, 1), np.int64)
+    of_bucket = np.searchsorted(buckets, rows["bucket"][has])[:, None]
+    one, column = model_of[has][:, None], win_columns[rows["cell"][has]][:, None]
+    counts = table[of_bucket, one, rivals[model_of[has]], column] if has.any() else np.empty(0, np.int64)
     keys = pa.array(models, pa.string()).take(pa.array(names, pa.int64()))
     return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(counts.reshape(-1)), mask=pa.array(~has))
 

@@ -83,7 +83,7 @@ class EvaluationSpec:
         """The cells by estimator and metric; cells that share no denominators are alone."""
         found: dict[tuple[str, str, int], tuple[MetricTerms, list[Metric], list[int]]] = {}
         for number, (formula, metric) in enumerate(self.asked()):
-            alone = 0 if formula.zero_beyond_k else number + 1
+            alone = 0 if formula.denominator else number + 1
             key = (formula.estimator.name, metric.name, alone)
             _, metrics, cells = found.setdefault(key, (formula, [], []))
             metrics.append(metric)

@@ -34,7 +34,9 @@ from eval_engine.statistics.bucket_sums import (
     add,
     add_denominators,
     add_numerators,
+    add_numerators_again,
     bucket_of,
+    exchange_denominators,
     no_sums,
 )
 
@@ -131,24 +133,25 @@ class _GroupSums:
         values: npt.NDArray[np.float32],
     ) -> None:
         """Add users, and fill in those values that models are compared on."""
-        view, everyone = self._estimator.view(batch), np.arange(bucket.size)
-        coarse = bucket % N_COARSE
+        view, coarse = self._estimator.view(batch), bucket % N_COARSE
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
         if self._slices is not None:
             places += [(self._slices, self._slices.of(code * N_COARSE + coarse, kinds), False) for code in codes.users]
-        denominator = self._add(batch, view, slice(None), places, compared, values)
-        assert denominator.size == everyone.size
+        self._add(batch, view, slice(None), places, compared, values)
         if self._slices is None or self._zero is None:
             return
-        nobody = view.no_positives()
-        empty = self._terms(batch, nobody, slice(None), self._group.metrics[0])
+        nobody = view.no_positives
+        empty = self._empty(batch, nobody)
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # first: it may add rows to the sums
         add(self._zero.base, empty, None, rows)
-        for by_set in codes.items:
-            sliced, users, code = view.sliced(by_set[view.label_set], len(self._spec.slice_names()))
+        for n, by_set in enumerate(codes.items):
+            sliced, users, code = view.sliced(str(n), by_set[view.label_set], len(self._spec.slice_names()))
             place = code * N_COARSE + coarse[users]
+            if kinds0 is None and self._formula.denominator:
+                self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
+                continue
             gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
             add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
             row = self._slices.of(place, self._kinds(batch, sliced))
@@ -162,26 +165,36 @@ class _GroupSums:
         places: "list[tuple[_Rows, Ints, bool]]",
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
-    ) -> npt.NDArray[np.float64]:
-        """Add the users of a view to rows of each place (with bounds: True); their denominators."""
-        first, metrics = self._terms(batch, view, users, self._group.metrics[0]), self._group.metrics
-        if not self._formula.zero_beyond_k:
+        replaced: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the users of a view to rows of each place (with bounds: True). replaced: denominators that are in the sums already, in place of which theirs come."""
+        metrics = self._group.metrics
+        if self._formula.denominator is None:
+            first = self._terms(batch, view, users, metrics[0])
             for sums, row, bounded in places:
                 bounds = self._bounds(batch, view, users, first, metrics[0]) if bounded else None
                 add(sums.cell(0), first, bounds, row)
             self._keep(first.numerator, first.denominator, None, metrics[0], compared, values)
-            return first.denominator
+            return
+        denominator = self._formula.denominators(batch, view, users)
         for sums, row, _ in places:
-            add_denominators(sums.base, first.denominator, row)
+            if replaced is None:
+                add_denominators(sums.base, denominator, row)
+            else:
+                exchange_denominators(sums.base, replaced, denominator, row)
         for n, metric in enumerate(metrics):
             active, some = view.active(metric.k)
             named = active if isinstance(users, slice) else users[active]
             terms = self._terms(batch, some, named, metric)
-            for sums, row, bounded in places:
-                bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
-                add_numerators(sums.cell(n), terms, bounds, row[active])
-            self._keep(terms.numerator, first.denominator, active, metric, compared, values)
-        return first.denominator
+            if not np.array_equal(terms.denominator, denominator[active]):
+                raise ValueError(
+                    f"{self._formula}: the denominators of its terms at {metric} are not those that it declares"
+                )
+            sums, row, bounded = places[0]
+            bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
+            add_numerators(sums.cell(n), terms, bounds, row[active])
+            add_numerators_again([(other.cell(n), row[active]) for other, row, _ in places[1:]], terms)
+            self._keep(terms.numerator, denominator, active, metric, compared, values)
 
     def _keep(
         self,
@@ -205,6 +218,13 @@ class _GroupSums:
 
     def _terms(self, batch: UserBatch, view: Labelled, users: "Ints | slice", metric: Metric, ties: str = "") -> Terms:
         return self._formula.of(batch, view, users, metric.k, ties or self._spec.ties, **metric.parameters)
+
+    def _empty(self, batch: UserBatch, nobody: Labelled) -> Terms:
+        """The terms of users without a positive."""
+        if self._formula.denominator is None:
+            return self._terms(batch, nobody, slice(None), self._group.metrics[0])
+        denominator = self._formula.denominators(batch, nobody, slice(None))
+        return Terms(np.zeros(denominator.size), denominator)
 
     def _kinds(self, batch: UserBatch, view: Labelled) -> Ints | None:
         return None if self._estimator.stratum is None else self._estimator.stratum(batch, view)

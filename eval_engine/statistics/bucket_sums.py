@@ -24,6 +24,7 @@ N_COARSE = 32  # buckets of slices and strata
 COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb", "a_low", "a_high")
 LIMB = np.int64(SCALE)
+NO_BOUNDS = (np.empty(0), np.empty(0))
 
 
 class Sums(NamedTuple):
@@ -61,6 +62,14 @@ def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
     add(sums, (nothing, b), None, row, sign)
 
 
+def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
+    """Other denominators for users who are in the sums of their rows already, with numerators 0."""
+    differ = np.flatnonzero(old != new)
+    if differ.size:
+        add_denominators(sums, old[differ], row[differ], -1)
+        add_denominators(sums, new[differ], row[differ])
+
+
 def add_numerators(
     sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints
 ) -> None:
@@ -69,6 +78,12 @@ def add_numerators(
     low, high = bounds or (a, a)
     _check(sums, a, b, low, high)
     _add_numerators(a, b, low, high, row, *sums)
+
+
+def add_numerators_again(places: list[tuple[Sums, Ints]], terms: tuple[Doubles, Doubles]) -> None:
+    """The same terms to further sums, without bounds; they were checked when they were added first."""
+    for sums, row in places:
+        _add_numerators(*terms, *NO_BOUNDS, row, *sums)
 
 
 def _check(sums: Sums, a: Doubles, b: Doubles, low: Doubles, high: Doubles) -> None:
@@ -138,6 +153,7 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
 
 @compiled
 def _add_numerators(a, b, low, high, row, counts, whole, part):  # type: ignore[no-untyped-def]
+    bounded = low.size > 0
     for u in range(a.size):
         r, x, y = row[u], a[u], b[u]
         if y == 0.0:
@@ -147,13 +163,13 @@ def _add_numerators(a, b, low, high, row, counts, whole, part):  # type: ignore[
             _add_one(whole, part, r, 1, y, -1)
             _add_one(whole, part, r, 4, y * y, -1)
             continue
-        if x == 0.0 and low[u] == 0.0 and high[u] == 0.0:
-            continue
-        _add_one(whole, part, r, 0, x, 1)
-        _add_one(whole, part, r, 2, x * x, 1)
-        _add_one(whole, part, r, 3, x * y, 1)
-        _add_one(whole, part, r, 5, low[u], 1)
-        _add_one(whole, part, r, 6, high[u], 1)
+        if x != 0.0:
+            _add_one(whole, part, r, 0, x, 1)
+            _add_one(whole, part, r, 2, x * x, 1)
+            _add_one(whole, part, r, 3, x * y, 1)
+        if bounded and (low[u] != 0.0 or high[u] != 0.0):
+            _add_one(whole, part, r, 5, low[u], 1)
+            _add_one(whole, part, r, 6, high[u], 1)
 
 
 @compiled

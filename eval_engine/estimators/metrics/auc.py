@@ -19,7 +19,5 @@ def auc(labelled: Labelled, k: int, ties: str) -> Terms:
 AUC = MetricKernel(
     "auc",
     at_k=False,
-    means={
-        "macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative", zero_beyond_k=False)
-    },
+    means={"macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative")},
 )

@@ -7,18 +7,23 @@ Users with n_u > 0 and, where labels are a sample, e_u > 1.
 
 import numpy as np
 
-from eval_engine.estimators.estimator import Terms, divided, mean_over
+from eval_engine.estimators.estimator import Doubles, Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 
 
+def usable(labelled: Labelled) -> Doubles:
+    """1 of each user with a labelled positive and, in a sample, two labels or more; else 0."""
+    several = (labelled.n_labelled > 1) | labelled.complete
+    return ((labelled.n_positive > 0) & several).astype(np.float64)
+
+
 def average_precision(labelled: Labelled, k: int, ties: str) -> Terms:
     """The estimated average precision, and 1, of each user with a labelled positive and, in a sample, two labels or more."""
-    usable = (labelled.n_positive > 0) & ((labelled.n_labelled > 1) | labelled.complete)
     precisions = divided(labelled.precisions(k, ties), labelled.total * labelled.scale)
     known = labelled.complete & (labelled.weight is None)
     # what bounds a sum over level pairs can be above 1
-    return mean_over(usable, np.where(known, np.minimum(precisions, 1.0), precisions))
+    return mean_over(usable(labelled) > 0, np.where(known, np.minimum(precisions, 1.0), precisions))
 
 
 MAP = MetricKernel(
@@ -29,6 +34,7 @@ MAP = MetricKernel(
             average_precision,
             "several",
             "average precision at k",
+            denominator=usable,
             sampled="consistent as exposures grow, biased for few of them",
         )
     },

@@ -5,7 +5,7 @@ mean    w sum discount(rank_i), all labelled users
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
 
 
 def dcg(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -14,5 +14,8 @@ def dcg(labelled: Labelled, k: int, ties: str) -> Terms:
 
 
 DCG = MetricKernel(
-    "dcg", at_k=True, means={"mean": Kernel(dcg, "labelled", "the DCG of the list at k")}, compared_as="ndcg"
+    "dcg",
+    at_k=True,
+    means={"mean": Kernel(dcg, "labelled", "the DCG of the list at k", denominator=with_label)},
+    compared_as="ndcg",
 )

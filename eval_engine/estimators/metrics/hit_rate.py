@@ -58,7 +58,6 @@ HIT_RATE = MetricKernel(
             hit_rate,
             "labelled",
             "the chance that a positive is in the top k",
-            zero_beyond_k=False,
             unknown="whether one of k > 1 top items is a positive depends on items that were not exposed; hit_rate@1, precision and recall can be estimated",
         )
     },

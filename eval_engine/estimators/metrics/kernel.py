@@ -12,7 +12,10 @@ items, drawn evenly from the user's N_u candidates, n_u are positives; what they
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from eval_engine.estimators.estimator import Terms
+import numpy as np
+
+from eval_engine.estimators.estimator import Doubles, Terms
+from eval_engine.estimators.labelled import Labelled
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Parameter
 
@@ -27,11 +30,20 @@ class Kernel(NamedTuple):
     users: Users  # with denominator > 0: with a label; a positive; both kinds; a positive, and if sampled two labels or more
     quantity: str  # of a user, in words
     complete_only: bool = False  # a sample of the labels does not tell it
-    zero_beyond_k: bool = (
-        True  # a user without a positive in the top k has numerator 0, and denominators do not depend on k
-    )
+    # The denominators alone, where no cutoff changes them and a user without a positive in the top k has numerator 0: only users with one are then looked at
+    denominator: Callable[[Labelled], Doubles] | None = None
     sampled: str = ""  # what a sample does to it, in words
     unknown: str = PARTIAL  # why a numerator is NaN
+
+
+def with_label(labelled: Labelled) -> Doubles:
+    """1 of each user with a label, else 0."""
+    return (labelled.n_labelled > 0).astype(np.float64)
+
+
+def with_positive(labelled: Labelled) -> Doubles:
+    """1 of each user with a labelled positive, else 0."""
+    return (labelled.n_positive > 0).astype(np.float64)
 
 
 class ListKernel(NamedTuple):

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_positive
 from eval_engine.kernels.arrays import Ints
 
 Doubles = npt.NDArray[np.float64]
@@ -61,6 +61,12 @@ MRR = MetricKernel(
     "mrr",
     at_k=True,
     means={
-        "macro": Kernel(reciprocal_rank, "positive", "1 / rank of the first positive, 0 beyond k", complete_only=True)
+        "macro": Kernel(
+            reciprocal_rank,
+            "positive",
+            "1 / rank of the first positive, 0 beyond k",
+            complete_only=True,
+            denominator=with_positive,
+        )
     },
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label, with_positive
 
 
 def ndcg_macro(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -28,11 +28,12 @@ NDCG = MetricKernel(
     "ndcg",
     at_k=True,
     means={
-        "macro": Kernel(ndcg_macro, "positive", "nDCG at k", complete_only=True),
+        "macro": Kernel(ndcg_macro, "positive", "nDCG at k", complete_only=True, denominator=with_positive),
         "mean": Kernel(
             ndcg_mean,
             "labelled",
             "nDCG at k, 0 for users without a positive",
+            denominator=with_label,
             sampled="consistent as exposures grow, too low for few of them",
         ),
     },

@@ -5,7 +5,7 @@ mean    w m_u / k, all labelled users          m_u: positives in the top k, expe
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
 
 
 def precision(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -16,6 +16,6 @@ def precision(labelled: Labelled, k: int, ties: str) -> Terms:
 PRECISION = MetricKernel(
     "precision",
     at_k=True,
-    means={"mean": Kernel(precision, "labelled", "the share of positives among the top k")},
+    means={"mean": Kernel(precision, "labelled", "the share of positives among the top k", denominator=with_label)},
     compared_as="recall",
 )

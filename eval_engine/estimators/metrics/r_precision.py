@@ -32,7 +32,6 @@ R_PRECISION = MetricKernel(
             "positive",
             "the share of positives among the first places, as many as the user has positives",
             complete_only=True,
-            zero_beyond_k=False,
         )
     },
 )

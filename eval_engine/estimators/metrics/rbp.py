@@ -7,7 +7,7 @@ The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a s
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
 from eval_engine.metric import Parameter
 
 
@@ -20,6 +20,6 @@ def rbp(labelled: Labelled, k: int, ties: str, p: float) -> Terms:
 RBP = MetricKernel(
     "rbp",
     at_k=True,
-    means={"mean": Kernel(rbp, "labelled", "the rank-biased precision of the list at k")},
+    means={"mean": Kernel(rbp, "labelled", "the rank-biased precision of the list at k", denominator=with_label)},
     parameters={"p": Parameter(0.8, 0.0, 1.0)},
 )
