@@ -19,7 +19,7 @@ $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pypr
 
 setup: $(READY)  ## make the virtual environment (the other targets do so too)
 
-demo: $(READY)  ## a synthetic world, four models, and which of them is really better
+demo: $(READY)  ## a synthetic world, five models, and which of them is really better
 	@$(BIN)/plumbline demo
 
 # Two processes, each with files of its own in their order, and a Spark of its own from the first test that needs one (loadgroup, which could keep to one

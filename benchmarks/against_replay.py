@@ -1,9 +1,10 @@
 """recall@10 of 8 M (user, item, score) rows, from files to value: the engine against RePlay's Recall on Spark.
 
-    python -m benchmarks.against_replay            # --scale 0.1 for a quick look; benchmarks/rank.py runs it with its other cases
+    python -m benchmarks.against_replay            # --scale 0.1 for a quick look
 
-Both start from the same Parquet files, in a warm session on two cores, best of three, and must come to the same recall. RePlay runs in an
-environment of its own (scripts/bench_setup.sh), in which it finds the PySpark it was made for.
+benchmarks/rank.py runs it with its other cases. Both sides read the same Parquet files, in a warm session on two cores,
+best of three, and must give the same recall. RePlay runs in its own environment (scripts/bench_setup.sh), which has the
+PySpark version that it needs.
 """
 
 import argparse
@@ -38,14 +39,15 @@ HERE = Path(__file__).parent
 
 
 def recall_at_10(spark: SparkSession, folder: Path) -> float:
-    """The engine's answer, from files: labels judged, ranked, evaluated."""
+    """The engine's recall@10, from files: labels checked, ranked, evaluated."""
     catalogue, files = str(folder / "catalogue.parquet"), (str(folder / "truth.parquet"),)
     labels = ranking.Pairs(None, files, {name: name for name in ("user_id", "item_id", "value")}, stored_bytes(files))
     table = ranking.Table(LONG, flat_files(str(folder / "scores")) or ())
-    asked = ranking.RankingRequest((table,), {"truth": labels}, ("m",), None, False, False, "BIGINT")
+    asked = ranking.RankingRequest((table,), {"truth": labels}, ("m",), None, False, "BIGINT")
     question = EvaluationSpec((Metric("recall", TOP),), (), Positive(">", 0.0), "strict", ("truth",))
     with planned_once(spark), batches_by_bytes(spark):
-        found = ranking.assembled(spark, asked, Ranking(ITEMS, TOP + 1, (catalogue,), "error"))
+        settings = Ranking(ITEMS, TOP + 1, (catalogue,), "error", "all_items", ("truth",), (TOP,))
+        found = ranking.assembled(spark, asked, settings)
         plan = statistics_of(ranking.plans(found), question)
         rows = (
             plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS)
@@ -81,10 +83,10 @@ def main(scale: float) -> None:
             "6",
         ]
         environment = os.environ | {"JAVA_HOME": java_home()}
-        environment.pop("PYSPARK_PYTHON", None)  # its workers run in its own environment
+        environment.pop("PYSPARK_PYTHON", None)  # RePlay's workers run in its own environment
         theirs = json.loads(subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout)
         spark = spark_session("bench-replay")
-        for _ in range(6):  # Java compiles what it will run
+        for _ in range(6):  # warms up Java's compiler
             ours = recall_at_10(spark, folder)
         assert abs(ours - theirs["recall"][str(TOP)]) < 1e-9, f"recall differs: {ours} and {theirs['recall']}"
         jobs_before = _jobs(spark)
@@ -100,7 +102,7 @@ def main(scale: float) -> None:
 
 
 def _jobs(spark: SparkSession) -> int:
-    """How many Spark jobs have run in this session."""
+    """The number of Spark jobs that have run in this session."""
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from rich.progress import Progress
 
 from eval_engine.datasets.world import World, items_of, ratings
-from eval_engine.estimators import full_exposure, traditional, ure
-from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.estimator import MetricTerms, Terms
+from eval_engine.estimators.registry import formula
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.statistics.balanced import Strata, balanced, lump_of
 from eval_engine.statistics.bootstrap import bootstrap, standard_error
@@ -43,27 +43,35 @@ UNBIASED = ("ure_mean precision", "ure_mean dcg", "ure_mean hit_rate", "ure_macr
 
 
 class Case(NamedTuple):
-    """An estimator, its cutoff, and the estimators of its truth and of what it says it estimates, where there are such."""
+    """An estimator of a metric, its cutoff, and the formulas of its truth and of what it says it estimates, where there are such."""
 
-    estimator: Estimator
+    own: MetricTerms
     k: int
-    truth: Estimator
-    target: Estimator | None
+    truth: MetricTerms
+    target: MetricTerms | None
+
+
+def case(own: str, metric: str, k: int, truth: str, target: str | None) -> Case:
+    """A case by the names of its estimators."""
+    return Case(formula(own, metric), k, formula(truth, metric), formula(target, metric) if target else None)
 
 
 CASES = (
-    Case(ure.URE_MACRO, K, full_exposure.FULL_MACRO, full_exposure.FULL_SELECTED),
-    Case(ure.URE_MICRO, K, full_exposure.FULL_MICRO, full_exposure.FULL_MICRO),
-    Case(ure.URE_PRECISION, K, full_exposure.FULL_PRECISION, full_exposure.FULL_PRECISION),
-    Case(ure.URE_DCG, K, full_exposure.FULL_DCG, full_exposure.FULL_DCG),
-    Case(ure.URE_NDCG, K, full_exposure.FULL_NDCG_MEAN, None),
-    Case(ure.URE_AUC, 0, full_exposure.FULL_AUC_SELECTED, full_exposure.FULL_AUC_SELECTED),
-    Case(ure.URE_MAP, K, full_exposure.FULL_MAP, None),
-    Case(ure.URE_HIT_RATE, 1, full_exposure.FULL_HIT_RATE, full_exposure.FULL_HIT_RATE),
-    Case(
-        traditional.TRADITIONAL, 2, full_exposure.FULL_MACRO, None
-    ),  # of 5 exposures, recall@5 would be 1 whatever the model
+    case("ure_macro", "recall", K, "full_macro", "full_selected"),
+    case("ure_micro", "recall", K, "full_micro", "full_micro"),
+    case("ure_mean", "precision", K, "full_mean", "full_mean"),
+    case("ure_mean", "dcg", K, "full_mean", "full_mean"),
+    case("ure_mean", "ndcg", K, "full_mean", None),
+    case("ure_macro", "auc", 0, "full_selected", "full_selected"),
+    case("ure_macro", "map", K, "full_macro", None),
+    case("ure_mean", "hit_rate", 1, "full_mean", "full_mean"),
+    case("traditional", "recall", 2, "full_macro", None),  # of 5 exposures, recall@5 would be 1 whatever the model
 )
+
+
+def terms_of(one: MetricTerms, batch: UserBatch, k: int) -> Terms:
+    """The terms of every user of a batch."""
+    return one.of(batch, one.estimator.view(batch), slice(None), k, "expected")
 
 
 @lru_cache(maxsize=1)
@@ -79,8 +87,8 @@ def population() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
     return liked, place
 
 
-def complete(users: npt.NDArray[Any]) -> Labelled:
-    """All labels of some users."""
+def complete(users: npt.NDArray[Any], e: int) -> UserBatch:
+    """All labels of some users, who were shown e items each."""
     liked, place = population()
     n = users.size
     offsets = np.arange(n + 1, dtype=np.int64) * ITEMS
@@ -93,26 +101,21 @@ def complete(users: npt.NDArray[Any]) -> Labelled:
         np.zeros(n * ITEMS, np.int32),
         np.full(n, ITEMS, np.int32),
     )
-    return Labelled(facts, all_labelled=True)
+    nothing, level = np.zeros(n * e), np.zeros(n * e, np.int32)
+    shown = RankFacts(np.arange(n + 1) * e, nothing, nothing, level, level, np.full(n, ITEMS, np.int32))
+    return UserBatch({"truth": LabelSet(facts), "random": LabelSet(shown)})
 
 
-def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> Labelled:
+def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> UserBatch:
     """e random labels of each user."""
     liked, place = population()
     shown = np.argpartition(rng.random((users.size, ITEMS), dtype=np.float32), e - 1, axis=1)[:, :e]
     above = np.take_along_axis(place[users], shown, axis=1).ravel()
     value = np.take_along_axis(liked[users], shown, axis=1).ravel().astype(np.float64)
     offsets = np.arange(users.size + 1, dtype=np.int64) * e
-    return Labelled(
-        RankFacts(
-            offsets,
-            value,
-            -above.astype(np.float64),
-            above,
-            np.zeros(above.size, np.int32),
-            np.full(users.size, ITEMS, np.int32),
-        )
-    )
+    none_tied, candidates = np.zeros(above.size, np.int32), np.full(users.size, ITEMS, np.int32)
+    facts = RankFacts(offsets, value, -above.astype(np.float64), above, none_tied, candidates)
+    return UserBatch({"random": LabelSet(facts)})
 
 
 def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
@@ -139,17 +142,17 @@ def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> tuple[float
 def one_draw(e: int, n_users: int, seed: int) -> dict[str, tuple[float, float, float]]:
     """Value, half-width of the interval and the bootstrap's standard error, of every estimator."""
     rng = np.random.default_rng((11, e, seed))
-    labelled = drawn(rng.integers(0, POPULATION, n_users), e, rng)
+    batch = drawn(rng.integers(0, POPULATION, n_users), e, rng)
     found = {}
-    for case in CASES:
-        a, b = case.estimator.terms(labelled, case.k, "expected")
+    for one in CASES:
+        a, b = terms_of(one.own, batch, one.k)
         told = estimate(ratio_sums((a, b)), 0.95)
         bucket = np.arange(n_users) % BUCKETS
         above, below = (np.bincount(bucket, x, minlength=BUCKETS)[None].astype(np.float64) for x in (a, b))
         replicates = bootstrap(above, below, REPLICATES, seed)
-        found[str(case.estimator)] = told.value, (told.high - told.low) / 2, float(standard_error(replicates)[0])
-    recall = ure.URE_MACRO.terms(labelled, K, "expected").numerator
-    value, half, sampling = balanced_recall(recall, labelled.n_positive, e)
+        found[str(one.own)] = told.value, (told.high - told.low) / 2, float(standard_error(replicates)[0])
+    recall = terms_of(CASES[0].own, batch, K).numerator
+    value, half, sampling = balanced_recall(recall, batch.sample("random").n_positive, e)
     found["ure_balanced recall"] = value, half, sampling
     return found
 
@@ -170,15 +173,14 @@ def many_users(e: int, n_users: int, seed: int) -> tuple[float, float, float, fl
 
 def truths(e: int) -> dict[str, tuple[float, float | None]]:
     """Truth and target of every estimator, over the population."""
-    everyone = complete(np.arange(POPULATION))
+    everyone = complete(np.arange(POPULATION), e)
     found: dict[str, tuple[float, float | None]] = {}
-    for case in CASES:
+    for one in CASES:
         values: list[float | None] = []
-        for one in (case.truth, case.target):
-            shown = [np.full(POPULATION, e)] if one and one.source == "both" else []
-            terms = one.terms(everyone, case.k, "expected", *shown) if one else None
+        for other in (one.truth, one.target):
+            terms = terms_of(other, everyone, one.k) if other else None
             values.append(float(terms.numerator.sum() / terms.denominator.sum()) if terms else None)
-        found[str(case.estimator)] = values[0] or 0.0, values[1]
+        found[str(one.own)] = values[0] or 0.0, values[1]
     found["ure_balanced recall"] = found["ure_macro recall"][0], found["ure_macro recall"][0]
     return found
 

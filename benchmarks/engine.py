@@ -1,4 +1,4 @@
-"""The ranking stage on a warm session, from score files to ranks in Delta, as the rank job runs it."""
+"""The rank stage in a warm session, from score files to ranks in Delta, as the rank job runs it."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Engine:
             pa.table({"user_id": users, "item_id": item_id[positions.ravel()], "value": np.ones(users.size)}), exposures
         )
         self.exposures = exposures
-        self.settings = Ranking(len(item_id), 101, (catalogue,), "error")
+        self.settings = Ranking(len(item_id), 101, (catalogue,), "error", "all_items", ("random",), (10, 20))
 
     def run(self) -> None:
         """Labels and scores from their files to ranks and top lists in Delta."""
@@ -56,28 +56,28 @@ class Engine:
         )
         files = flat_files(self.scores) or ()
         asked = ranking.RankingRequest(
-            (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, False, "BIGINT"
+            (ranking.Table(self.source, files),), {"random": pairs}, ("m",), None, False, "BIGINT"
         )
         with planned_once(self.spark), batches_by_bytes(self.spark):
-            found = ranking.assembled(self.spark, asked, self.settings)
+            assembled = ranking.assembled(self.spark, asked, self.settings)
             try:
-                write_ranks(self.lake, "bench", "BIGINT", ranking.plans(found), {"m": "bench"}, ())
+                write_ranks(self.lake, "bench", "BIGINT", ranking.plans(assembled), {"m": "bench"}, ())
             finally:
-                found.rows.unpersist()
+                assembled.rows.unpersist()
 
     def warm_up(self) -> None:
-        """Some runs: Java compiles what it will run."""
+        """Runs some times, to warm up Java's compiler."""
         for _ in range(6):
             self.run()
 
     def total(self) -> int:
         """The sum of `above` over all labels."""
-        found = (
+        row = (
             self.lake.read(RANKS, "bench")
             .selectExpr("sum(aggregate(random.above, 0L, (s, a) -> s + a)) AS total")
             .first()
         )
-        return int(found["total"]) if found else -1
+        return int(row["total"]) if row else -1
 
     def top(self) -> pa.Table:
         """user_id and the scores of each user's top list."""

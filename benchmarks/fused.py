@@ -1,14 +1,15 @@
-"""How fast is fused ranking against torch itself?
+"""How fast is fused ranking, compared with torch alone?
 
-    python -m benchmarks.fused            # --scale 0.1 for a quick look; benchmarks/rank.py runs it with its other cases
+    python -m benchmarks.fused            # --scale 0.1 for a quick look
 
-20,000 users x 10,000 items, vectors of 64, 10 labels a user, top lists of 100, two threads. Both sides score the same blocks of users in the same
-process, best of three in turn.
+benchmarks/rank.py runs it with its other cases. 20,000 users x 10,000 items, vectors of 64, 10 labels per user, top
+lists of 100, two threads. Both sides score the same blocks of users in the same process, in turns, best of three.
 
-    ours      rank_fused: scores, places of the labels, top lists, rows; written as Parquet and committed to a Delta table
-    theirs    torch.matmul and torch.topk(101), torch on two threads: no label is placed, nothing is written
+    ours      rank_fused: scores, ranks of the labels, top lists, rows; written as Parquet, committed to a Delta table
+    theirs    torch.matmul and torch.topk(101), torch on two threads: no label is ranked, nothing is written
 
-The scores of the top lists of both sides are compared, and a difference beyond rounding is a failure. No file may be larger than the ranks written.
+The scores of both sides' top lists are compared, and a difference beyond rounding is a failure. No file may be larger
+than the ranks written.
 """
 
 import argparse
@@ -35,7 +36,7 @@ USERS, ITEMS, DIMS, LABELS, TOP, THREADS, REPEATS = 20_000, 10_000, 64, 10, 100,
 
 
 class Fused(NamedTuple):
-    """What the case comes to; rates in M scores/s."""
+    """The result of the case; rates in M scores/s."""
 
     ours: float
     theirs: float
@@ -44,7 +45,7 @@ class Fused(NamedTuple):
 
 
 def fused_case(scale: float = 1.0) -> Fused:
-    """Both sides measured, their answers compared."""
+    """Measures both sides and compares their results."""
     n_users = max(1000, int(USERS * scale))
     generator = torch.Generator().manual_seed(1)
     users, items = torch.randn(n_users, DIMS, generator=generator), torch.randn(ITEMS, DIMS, generator=generator)
@@ -58,7 +59,7 @@ def fused_case(scale: float = 1.0) -> Fused:
         before = torch.get_num_threads()
         times: dict[str, list[float]] = {"ours": [], "theirs": []}
         try:
-            for attempt in range(REPEATS + 1):  # the first one warms up
+            for attempt in range(REPEATS + 1):  # the first attempt warms up
                 torch.set_num_threads(1)
                 started = time.perf_counter()
                 parts = write_fused(Ranked("m", str(attempt), scorer), labels, run, THREADS, lambda done: None)
@@ -74,7 +75,7 @@ def fused_case(scale: float = 1.0) -> Fused:
         largest = max(path.stat().st_size for path in Path(run.table).rglob("*") if path.is_file())
     ranks = sum(part.n_bytes for part in parts)
     assert largest <= ranks, f"a file of {largest:,} bytes is larger than the ranks, {ranks:,}"
-    rates = {side: n_users * ITEMS / 1e6 / min(found[1:]) for side, found in times.items()}
+    rates = {side: n_users * ITEMS / 1e6 / min(seconds[1:]) for side, seconds in times.items()}
     return Fused(rates["ours"], rates["theirs"], largest, ranks)
 
 
@@ -88,13 +89,13 @@ def _bare(users: torch.Tensor, items: torch.Tensor) -> npt.NDArray[np.float32]:
 
 
 def _written_top(table: str, n_users: int) -> npt.NDArray[Any]:
-    """The same from the ranks table, users in order."""
+    """The same scores from the ranks table, sorted by user."""
     rows = DeltaTable(table).to_pyarrow_table(columns=["user_id", "top"]).sort_by("user_id").combine_chunks()
     return np.asarray(pa.concat_arrays(rows.column("top").chunks).field("scores").flatten()).reshape(n_users, TOP + 1)
 
 
 def _run(folder: Path, n_users: int) -> Run:
-    """A run whose exposures are 10 different items of each user."""
+    """A run whose exposures are 10 different items per user."""
     users = np.repeat(np.arange(n_users), LABELS)
     shown = (np.arange(n_users)[:, None] * 7919 + np.arange(LABELS) * 997) % ITEMS
     pq.write_table(
@@ -102,17 +103,17 @@ def _run(folder: Path, n_users: int) -> Run:
         folder / "exposures.parquet",
     )
     inputs = Inputs(catalogue=Input(path="catalogue"), exposures=Input(path=str(folder / "exposures.parquet")))
-    return Run(str(folder / "lake" / "ranks"), "bench", inputs, "all_items", TOP, "error")
+    return Run(str(folder / "lake" / "ranks"), "bench", inputs, "all_items", TOP, "error", (10, 20))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Speed of fused ranking.")
     parser.add_argument("--scale", type=float, default=1.0, help="1: 20,000 users")
-    found = fused_case(parser.parse_args().scale)
+    result = fused_case(parser.parse_args().scale)
     line = {
         "case": "fused-vs-torch",
-        "ours": round(found.ours, 3),
-        "theirs": round(found.theirs, 3),
-        "ratio": round(found.ours / found.theirs, 3),
+        "ours": round(result.ours, 3),
+        "theirs": round(result.theirs, 3),
+        "ratio": round(result.ours / result.theirs, 3),
     }
-    print(json.dumps(line | {"unit": "M scores/s", "largest_file": found.largest_file, "ranks": found.ranks}))
+    print(json.dumps(line | {"unit": "M scores/s", "largest_file": result.largest_file, "ranks": result.ranks}))

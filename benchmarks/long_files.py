@@ -1,10 +1,12 @@
-"""Long score tables to measure on: user_id BIGINT, item_id BIGINT, score FLOAT, as a user's Spark job leaves them (dictionary, snappy).
+"""Long score tables for benchmarks: user_id BIGINT, item_id BIGINT, score FLOAT, as a Spark job writes them.
 
-    score(u, i) = noise[u mod R, (i + 7919 (u div R)) mod n_items]        noise: seeded normal values, R rows of n_items, at most 10 M values
+    score(u, i) = noise[u mod R, (i + 7919 (u div R)) mod n_items]
+    noise: seeded normal values, R rows of n_items, at most 10 M values
 
-Both layouts hold the same rows. Sorted: a user's rows together, items in catalogue order, users in order, files cut between users. Spread: all rows
-in one random order, cut into files, so that a user with many items has rows in every file. Item ids are not positions: id = 3 position + 1000. Equal scores of
-one user occur, as they do in real float32 tables. Row groups hold 1 M rows; one of them may begin in the middle of a user.
+Files use dictionary encoding and snappy. Both layouts have the same rows. Sorted: users in order, the rows of a user
+contiguous and in catalogue order, files cut between users. Scattered: all rows in one random order, cut into files, so
+that a user with many items has rows in every file. Item ids are not positions: id = 3 position + 1000. A user may have
+equal scores, as in real float32 tables. Row groups have 1 M rows and may begin in the middle of a user.
 """
 
 from functools import lru_cache
@@ -28,7 +30,7 @@ def item_ids(position: Ints) -> npt.NDArray[np.int64]:
 
 
 def scores(user: Ints, position: Ints, n_items: int) -> Floats:
-    """The score of each pair; user and position broadcast, so (n, 1) users and (n_items,) positions give dense rows."""
+    """The score of each pair; user and position broadcast: (n, 1) users and (n_items,) positions give dense rows."""
     noise = _noise(n_items)
     return noise[user % len(noise), (position + 7919 * (user // len(noise))) % n_items]
 
@@ -39,13 +41,13 @@ def _noise(n_items: int) -> Floats:
 
 
 def write_sorted(folder: Path, n_users: int, n_items: int, n_files: int) -> list[str]:
-    """Files in which a user's rows lie together; returns their paths."""
+    """Writes files in which the rows of a user are contiguous; returns their paths."""
     cuts = np.linspace(0, n_users, n_files + 1).astype(np.int64) * n_items
     return [_write(folder, n, np.arange(cuts[n], cuts[n + 1]), n_items) for n in range(n_files)]
 
 
 def write_spread(folder: Path, n_users: int, n_items: int, n_files: int) -> list[str]:
-    """The same rows in random order over all files; returns their paths. Holds 4 bytes a row up to 4 G rows."""
+    """Writes the same rows in random order over all files; returns their paths. Needs 4 bytes a row up to 4 G rows."""
     n_rows = n_users * n_items
     rows = np.arange(n_rows, dtype=np.min_scalar_type(n_rows))
     np.random.default_rng(5).shuffle(rows)
@@ -53,14 +55,14 @@ def write_spread(folder: Path, n_users: int, n_items: int, n_files: int) -> list
 
 
 def write_labels(file: Path, positions: Ints) -> str:
-    """The labelled pairs, user_id and item_id, from each user's labelled positions (n_users, n_labels); returns the path."""
+    """Writes the labelled pairs, user_id and item_id, of labelled positions (n_users, n_labels); returns the path."""
     user = np.repeat(np.arange(len(positions)), positions.shape[1])
     pq.write_table(pa.table({"user_id": user, "item_id": item_ids(positions.ravel())}), file)
     return str(file)
 
 
 def _write(folder: Path, number: int, rows: Ints, n_items: int) -> str:
-    """One file of some rows; row r is user r div n_items, position r mod n_items."""
+    """Writes one file of these rows; row r is user r div n_items, position r mod n_items."""
     folder.mkdir(parents=True, exist_ok=True)
     path = str(folder / f"part-{number:05d}.snappy.parquet")
     with pq.ParquetWriter(

@@ -1,4 +1,4 @@
-"""How benchmarks measure and what they print: the best of three, one JSON line per case, ratio > 1 is good for us."""
+"""How benchmarks measure and print: best of three, one JSON line per case, ratio > 1 is good for us."""
 
 import json
 import time
@@ -13,18 +13,21 @@ def best(work: Callable[[], object]) -> float:
 
 
 def best_of(sides: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The shortest of three times of each side, in seconds. They take turns: a machine that is slow for a minute is slow for all."""
+    """The shortest of three times of each side, in seconds.
+
+    The sides take turns, so that a slow minute of the machine affects all of them.
+    """
     times: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(REPEATS):
         for side, work in sides.items():
             start = time.perf_counter()
             work()
             times[side].append(time.perf_counter() - start)
-    return {side: min(found) for side, found in times.items()}
+    return {side: min(seconds) for side, seconds in times.items()}
 
 
 def say(case: str, ours: float, theirs: float, unit: str, **more: object) -> None:
-    """One JSON line; ours and theirs are rates, so more is better."""
+    """Prints one JSON line; ours and theirs are rates, so more is better."""
     line = {
         "case": case,
         "ours": round(ours, 3),

@@ -1,13 +1,16 @@
-"""Training and scoring against what a user would write or install instead.
+"""Speed of training and scoring, against plain torch and against other libraries.
 
     make bench-models        (python -m benchmarks.models --scale 0.1 for a quick look; --only score-vs-bare)
 
-score-vs-bare       a score table of 20,000 users x 10,000 items, 64 numbers a vector, to Parquet: against torch's matrix product and pyarrow's writer alone, same blocks
-bpr-vs-peer         an epoch of BPR-MF over 1 M pairs, 64 numbers a vector, 2,048 rows a batch, one negative each, Adam: against RecBole's
-lightgcn-vs-peer    the same of LightGCN with three layers; some batches of an epoch, on both sides
+score-vs-bare       a score table of 20,000 users x 10,000 items, vectors of 64, written to Parquet: against torch's
+                    matrix product and pyarrow's writer alone, with the same blocks
+bpr-vs-peer         an epoch of BPR-MF over 1 M pairs, vectors of 64, batches of 2,048 rows, one negative per row, Adam:
+                    against RecBole's
+lightgcn-vs-peer    the same for LightGCN with three layers; some batches of an epoch, on both sides
 implicit-bpr        for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
 
-RecBole runs in an environment of its own (.venv-recbole) and by its own trainer. Best of three; both sides with one and with two threads, each at its better one.
+RecBole runs in its own environment (.venv-recbole) and by its own trainer. Best of three; both sides run with one and
+with two threads, and the faster of the two counts.
 """
 
 import argparse
@@ -45,7 +48,7 @@ RECBOLE = ROOT / ".venv-recbole" / "bin" / "python"
 
 
 def score_vs_bare(scale: float, folder: Path) -> None:
-    """Scores to Parquet."""
+    """Measures scoring and writing a score table."""
     n_users = max(1000, int(USERS * scale))
     generator = torch.Generator().manual_seed(1)
     users, items = torch.randn(n_users, DIMS, generator=generator), torch.randn(ITEMS, DIMS, generator=generator)
@@ -75,14 +78,14 @@ def score_vs_bare(scale: float, folder: Path) -> None:
 
     torch.set_num_threads(max(THREADS))
     times: dict[str, list[float]] = {"ours": [], "bare": []}
-    for _ in range(REPEATS + 1):  # the first warms up
-        for name, work in (("ours", ours), ("bare", bare)):  # in turn: a slow minute of the disk falls on both
+    for _ in range(REPEATS + 1):  # the first round warms up
+        for name, work in (("ours", ours), ("bare", bare)):  # in turns: a slow minute of the disk affects both
             _empty(folder / name)
-            os.sync()  # what the other side left to be written is not this one's to wait for
+            os.sync()  # so that this side does not wait for unwritten pages of the other
             start = time.perf_counter()
             work()
             times[name].append(time.perf_counter() - start)
-    ours_s, bare_s = (min(found[1:]) for found in times.values())
+    ours_s, bare_s = (min(seconds[1:]) for seconds in times.values())
     mine, theirs = (pq.read_table(folder / name) for name in ("ours", "bare"))
     if not mine.equals(theirs):
         sys.exit("score-vs-bare: the two sides wrote different tables")
@@ -91,7 +94,7 @@ def score_vs_bare(scale: float, folder: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove a folder of files."""
+    """Removes a folder of files."""
     if folder.exists():
         for file in folder.iterdir():
             file.unlink()
@@ -99,7 +102,7 @@ def _empty(folder: Path) -> None:
 
 
 def pairs_of(n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """n different pairs, items by a power law."""
+    """n different pairs, with items drawn by a power law."""
     rng = np.random.default_rng(0)
     chance = 1 / np.arange(1, ITEMS + 1) ** 0.6
     drawn = rng.integers(0, USERS, 2 * n) * ITEMS + rng.choice(ITEMS, 2 * n, p=chance / chance.sum())
@@ -108,7 +111,7 @@ def pairs_of(n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 
 def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
-    """Seconds of our best epoch; of its first `steps` batches, scaled up, if an epoch has more."""
+    """Seconds of our best epoch; if an epoch has more than `steps` batches, those of `steps` batches, scaled up."""
     spec = MODEL.validate_python(
         {
             "model": model,
@@ -124,9 +127,8 @@ def our_epoch(model: str, logged: Logged, threads: int, steps: int) -> float:
     n_steps = -(-len(logged.users) // BATCH)
     torch.set_num_threads(threads)
     times: dict[int, list[float]] = {}
-    kept = (
-        logged.where(np.arange(len(logged.users)) % n_steps < steps) if steps < n_steps else logged
-    )  # a shorter epoch over the whole graph
+    # a shorter epoch, but over the whole graph
+    kept = logged.where(np.arange(len(logged.users)) % n_steps < steps) if steps < n_steps else logged
 
     def report(step: Step) -> None:
         times.setdefault(step.epoch, []).append(time.perf_counter())
@@ -157,17 +159,16 @@ def their_epoch(model: str, folder: Path, threads: int, steps: int) -> float:
         str(ROOT / "benchmarks" / "recbole_epoch.py"),
         *(str(word) for name, value in options.items() for word in (f"--{name}", value)),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder
-    )  # it writes logs where it runs
+    # RecBole writes logs to the current folder
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         sys.exit(f"RecBole failed: {done.stderr[-1500:]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return float(min(found["seconds"][1:]))
+    printed: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return float(min(printed["seconds"][1:]))
 
 
 def against_recbole(case: str, ours: str, theirs: str, n: int, steps: int, folder: Path) -> None:
-    """One model on both sides."""
+    """Measures one model on both sides."""
     users, items = pairs_of(n)
     (folder / "pairs").mkdir(exist_ok=True)
     with (folder / "pairs" / "pairs.inter").open("w") as file:
@@ -178,14 +179,14 @@ def against_recbole(case: str, ours: str, theirs: str, n: int, steps: int, folde
     other = {threads: their_epoch(theirs, folder, threads, steps) for threads in THREADS}
     details = {
         f"{side} {threads} thread": round(s, 1)
-        for side, found in (("ours", mine), ("theirs", other))
-        for threads, s in found.items()
+        for side, times in (("ours", mine), ("theirs", other))
+        for threads, s in times.items()
     }
     say(case, n / min(mine.values()), n / min(other.values()), "pairs/s", pairs=n, **details)
 
 
 def implicit_bpr(n: int) -> None:
-    """For the record: implicit's compiled BPR beside ours."""
+    """For the record: measures implicit's compiled BPR and ours."""
     import scipy.sparse as sp
     from implicit.bpr import BayesianPersonalizedRanking
 

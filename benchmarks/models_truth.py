@@ -1,11 +1,13 @@
-"""Every model of the registry on worlds whose truth is known: is it really better than popularity, and is debiasing better than none?
+"""Every model of the registry on synthetic worlds with known truth: does it beat popularity, and does debiasing help?
 
-    make bench-truth                                        (python -m benchmarks.models_truth --worlds 3 --models bpr_mf,bpr_pd)
+    make bench-truth                            (python -m benchmarks.models_truth --worlds 3 --models bpr_mf,bpr_pd)
 
-Each world is a platform of its own (seed 4, 5, ...; the registry's defaults were chosen on 1 to 3), trained with the same seed. Truth: what each user thinks of every
-item that it was not shown; ndcg@10, recall@10 and recall@50 over those, mean over users who like something there. A line per model: means over all users of all worlds, the
-difference to popularity and, for a debiased model, to its base, each with the half-width of its 95 % interval (paired by user). AutoDebias learns its weights from ten
-random answers a user, which count for no model's truth.
+Each world is a synthetic platform (seed 4, 5, ...; the registry's defaults were chosen on seeds 1 to 3), and models are
+trained with the same seed. Truth: the user's rating of every item that was not shown to the user; ndcg@10, recall@10
+and recall@50 over these items, mean over users with a positive among them. One line per model: means over all users of
+all worlds, the difference to popularity and, for a debiased model, to its base, each with the half-width of its 95 %
+interval (paired by user). AutoDebias learns its weights from ten random ratings per user, which are not part of any
+model's truth.
 """
 
 import argparse
@@ -33,11 +35,8 @@ from models.spec.train import MODEL, Model
 K, DEEP = 10, 50
 FIRST_SEED = 4
 LIKED = Positive(">", 3.0)
-NAIVE: dict[str, Any] = {
-    "model": "mf_ips",
-    "name": "mf_logged",
-    "loss": {"kind": "bce", "propensity": None},
-}  # what IPS, DR and AutoDebias correct
+# the base of IPS, DR and AutoDebias: the same model without weights
+NAIVE: dict[str, Any] = {"model": "mf_ips", "name": "mf_logged", "loss": {"kind": "bce", "propensity": None}}
 BASES = {
     "mf_ips": "mf_logged",
     "mf_dr": "mf_logged",
@@ -55,16 +54,16 @@ BASES = {
 
 
 class Platform(NamedTuple):
-    """One world: what was logged, what is true of the rest, and where ten random answers a user are."""
+    """One world: the log, the truth of the other pairs, and the path of the ten random ratings per user."""
 
     data: Interactions
-    wanted: npt.NDArray[np.bool_]  # (n_users, n_items): liked, and neither logged nor in the random set
-    hidden: npt.NDArray[np.bool_]  # logged or in the random set
+    wanted: npt.NDArray[np.bool_]  # (n_users, n_items): positive, and neither logged nor in the random set
+    hidden: npt.NDArray[np.bool_]  # (n_users, n_items): logged or in the random set
     random: str
 
 
 def platform(world: World, folder: Path) -> Platform:
-    """The world, all of it."""
+    """Draws the world, and writes its random set to the folder."""
     pairs, random = ([draw(world, user) for user in range(world.users)] for draw in (logged, exposed))
     liked = np.array([ratings(world, user) > 3 for user in range(world.users)])
     hidden = np.zeros_like(liked)
@@ -93,7 +92,7 @@ def platform(world: World, folder: Path) -> Platform:
 
 
 def true_quality(scorer: Scorer, world: Platform) -> npt.NDArray[np.float64]:
-    """Recall@K, nDCG@K and recall@DEEP of each user who likes something unseen, shape (3, n)."""
+    """Recall@K, nDCG@K and recall@DEEP of each user with an unseen positive, shape (3, n)."""
     scores = np.where(world.hidden, -np.inf, scorer.score_block(np.arange(world.data.n_users)))
     hits = np.take_along_axis(world.wanted, np.argsort(-scores, axis=1, kind="stable")[:, :DEEP], axis=1)
     n_wanted = world.wanted.sum(axis=1)
@@ -113,7 +112,7 @@ def entries(names: list[str], random: str) -> list[Model]:
 
 
 def half_width(values: npt.NDArray[np.float64]) -> float:
-    """Of the 95 % interval of the mean."""
+    """The half-width of the 95 % interval of the mean."""
     return float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
 
 
@@ -127,7 +126,7 @@ def main() -> None:
     names = given.models.split(",") if given.models else list(REGISTRY)
     needed = {"popularity", *names, *(BASES[name] for name in names if name in BASES)} - {"mf_logged"}
     torch.set_num_threads(1)
-    found: dict[str, list[npt.NDArray[np.float64]]] = {}
+    by_world: dict[str, list[npt.NDArray[np.float64]]] = {}
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(FIRST_SEED, FIRST_SEED + given.worlds):
@@ -138,8 +137,8 @@ def main() -> None:
                     model, Ground(world.data, LIKED, seed, torch.device("cpu"), Progress(disable=True))
                 ).scorer
                 seconds[model.name] = seconds.get(model.name, 0.0) + time.perf_counter() - start
-                found.setdefault(model.name, []).append(true_quality(scorer, world))
-    quality = {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+                by_world.setdefault(model.name, []).append(true_quality(scorer, world))
+    quality = {name: np.concatenate(parts, axis=1) for name, parts in by_world.items()}
     for name, (recall, ndcg, deep) in quality.items():
         line: dict[str, object] = {
             "model": name,

@@ -1,9 +1,10 @@
-"""What a user would pick instead of the rank engine for long score tables: DuckDB, Polars (and Spark's window function: window.py).
+"""Alternatives to the rank engine for long score tables: DuckDB and Polars (Spark's window function is in window.py).
 
     duckdb_top    SELECT user_id, max(score, k) GROUP BY user_id: the scores of the top k only, no ranks of labels
-    polars_top    group_by("user_id").agg(top_k(k)): as DuckDB
+    polars_top    group_by("user_id").agg(top_k(k)): the same
 
-No peer is held back: Polars runs with both of its engines, the faster one counts. Answers are compared as whole numbers, so no order of summation can hide or make a difference.
+Each alternative runs at its best: Polars runs with both of its engines, and the faster one counts. Results are compared
+as integers, so the order of summation cannot hide or cause a difference.
 """
 
 import argparse
@@ -20,20 +21,20 @@ import pyarrow as pa
 
 
 class Timed(NamedTuple):
-    """The shortest time of a peer, and the checksum of its answer."""
+    """The shortest time of an alternative, and the checksum of its result."""
 
     seconds: float
     checksum: int
 
 
 def checksum(user_id: npt.NDArray[np.int64], top: npt.NDArray[np.float32]) -> int:
-    """sum (2 user_id + 1) bits(score) mod 2^64 over flat arrays, one entry per score in a top list: exact in any order."""
-    bits = (top + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0: there is one zero
+    """sum (2 user_id + 1) bits(score) mod 2^64 over all scores of top lists (flat arrays); exact in any order."""
+    bits = (top + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 makes 0 of -0
     return int(np.sum(bits * (2 * user_id.astype(np.uint64) + 1), dtype=np.uint64))
 
 
 def duckdb_top(files: list[str], k: int, threads: int) -> pa.Table:
-    """user_id and the list `top` of each user's k highest scores, an Arrow table."""
+    """An Arrow table of user_id and the list `top` of the user's k highest scores."""
     import duckdb
 
     query = f"SELECT user_id, max(score, {k}) AS top FROM read_parquet($files) GROUP BY user_id"
@@ -50,7 +51,7 @@ def lists_checksum(lists: pa.Table) -> int:
 
 
 def polars_top(files: list[str], k: int, threads: int = 2) -> Timed:
-    """The same by Polars, in a process of its own: it reads its number of threads once, when it is imported."""
+    """The same by Polars, in its own process: Polars reads its number of threads once, at import."""
     call = [sys.executable, __file__, "--k", str(k), *files]
     done = subprocess.run(
         call, env=os.environ | {"POLARS_MAX_THREADS": str(threads)}, stdout=subprocess.PIPE, text=True, check=True
@@ -59,7 +60,7 @@ def polars_top(files: list[str], k: int, threads: int = 2) -> Timed:
 
 
 def _polars_here(files: list[str], k: int) -> dict[str, Any]:
-    """The best of three of each engine of Polars, and the checksum, which must be the same."""
+    """The best of three of each engine of Polars, and the checksum, which must be the same for both."""
     import polars as pl
 
     times, sums = [], set()

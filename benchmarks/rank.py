@@ -1,12 +1,14 @@
-"""How fast is ranking, against the machine itself and against what a user would pick instead?
+"""Speed of ranking, against the machine's speed without Spark and against alternatives.
 
     make bench-rank            # --scale 0.1 for a quick look, --case to run some only
 
-One JSON line per case; ratio > 1 is good for us. Each side is measured in the same run on the same files, best of three; the answers of both sides are
-compared, and a difference is a failure. Dense score tables have 10,000 items, 10 labels a user and a top list of 100 (and one, for thresholds).
+One JSON line per case; ratio > 1 is good for us. Both sides are measured in the same run on the same files, best of
+three; their results are compared, and a difference is a failure. Dense score tables have 10,000 items, 10 labels per
+user and a top list of 100 (one more, for thresholds).
 
     dense-kernel      rank_rows on one core against numpy: sort of each row, searchsorted of its labels
-    dense-vs-bare     the engine (Spark plans, workers rank, Delta holds ranks and top lists) against two bare processes with the same reads and kernel
+    dense-vs-bare     the engine (Spark plans, workers rank, ranks and top lists go to Delta) against two bare processes
+                      with the same reads and kernel
     dense-vs-numpy    the engine against two bare processes with the same reads and numpy
     dense-vs-read     the engine against two bare processes that only read
     growth            4 time(n) / time(4n) of the engine
@@ -15,10 +17,12 @@ compared, and a difference is a failure. Dense score tables have 10,000 items, 1
     long-vs-polars    the same against Polars' top_k
     spread-vs-window  the same rows in random order over the files, against the window function
     replay            recall@10 of 8 M rows, from files to value, against RePlay on Spark
-    fused-vs-torch    training's own ranking, no score table, against bare matmul + topk
-    worker-memory     the 1,024 MB that a Python worker may take over its largest resident memory at 1e6 items a user
+    fused-vs-torch    ranking inside the training job, without a score table, against bare matmul + topk
+    worker-memory     the 1,024 MB that a Python worker may use, divided by its largest resident memory at 1e6 items per
+                      user
 
-Times of the `dense-vs-` cases and of DuckDB and Polars are slopes, (time(4n) - time(n)) / 3n, so that start-up does not count; whole times stand beside them.
+Times of the `dense-vs-` cases and of DuckDB and Polars are slopes, (time(4n) - time(n)) / 3n, so that start-up does not
+count; the lines have the whole times too.
 """
 
 import argparse
@@ -157,20 +161,20 @@ def long_engine(scale: float) -> None:
 
 
 def fused(scale: float) -> None:
-    found = fused_case(scale)
-    assert found.largest_file <= found.ranks, "a file is larger than the ranks written"
+    result = fused_case(scale)
+    assert result.largest_file <= result.ranks, "a file is larger than the ranks written"
     say(
         "fused-vs-torch",
-        found.ours,
-        found.theirs,
+        result.ours,
+        result.theirs,
         "M scores/s",
-        largest_file_mb=round(found.largest_file / 2**20, 1),
-        ranks_mb=round(found.ranks / 2**20, 1),
+        largest_file_mb=round(result.largest_file / 2**20, 1),
+        ranks_mb=round(result.ranks / 2**20, 1),
     )
 
 
 def in_own_process(script: str, scale: float) -> None:
-    """A case that wants a process, and a session, of its own."""
+    """Runs a case that needs its own process and session."""
     subprocess.run([sys.executable, "-m", f"benchmarks.{script}", "--scale", str(scale)], check=True, cwd=HERE.parent)
 
 

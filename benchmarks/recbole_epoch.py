@@ -1,8 +1,11 @@
-"""Epochs of RecBole's BPR and LightGCN, in RecBole's own environment (.venv-recbole): the seconds of each, as a JSON line.
+"""Trains epochs of RecBole's BPR and LightGCN in RecBole's environment (.venv-recbole); prints their seconds as JSON.
 
-    .venv-recbole/bin/python benchmarks/recbole_epoch.py --model LightGCN --data FOLDER --threads 2 --batch 2048 --dims 64 --epochs 4 --steps 40
+    .venv-recbole/bin/python benchmarks/recbole_epoch.py --model LightGCN --data FOLDER \\
+        --threads 2 --batch 2048 --dims 64 --epochs 4 --steps 40
 
-FOLDER/pairs/pairs.inter holds the interactions. An epoch of more batches than --steps is cut short there, and its seconds are scaled up. Its own loader, sampler, trainer and Adam; progress bar off, no evaluation, all pairs in training.
+FOLDER/pairs/pairs.inter has the interactions. An epoch with more batches than --steps ends there, and its seconds are
+scaled up. RecBole's own loader, sampler, trainer and Adam are used, with the progress bar off, without evaluation, and
+with all pairs in training.
 """
 
 import argparse
@@ -57,7 +60,7 @@ def main() -> None:
     import scipy.sparse
     import torch
 
-    scipy.sparse.dok_matrix._update = lambda matrix, entries: matrix._dict.update(entries)  # as scipy had it
+    scipy.sparse.dok_matrix._update = lambda matrix, entries: matrix._dict.update(entries)  # as in older scipy
     from recbole.config import Config
     from recbole.data import create_dataset, data_preparation
     from recbole.utils import get_model, get_trainer, init_seed

@@ -1,4 +1,4 @@
-"""RePlay's Recall at k on Spark, timed: run by the Python of .venv-replay (scripts/bench_setup.sh), not by the project's.
+"""Times RePlay's Recall at k on Spark, in RePlay's environment .venv-replay (scripts/bench_setup.sh).
 
     .venv-replay/bin/python benchmarks/replay_recall.py SCORES LABELS --k 10 --repeats 3
 
@@ -10,15 +10,18 @@ What RePlay (replay.metrics.Recall, mode Mean) computes, so that the other side 
 
     recall_k = 1 / |U| sum_{u in U} |G_u and top_k(u)| / |G_u|
 
-- U: users with a label, whether scored or not; a labelled user without scores counts 0, a scored user without labels does not count.
-- G_u: the user's labelled items as a set; labelled items that have no score stay in |G_u|.
-- top_k(u): by score, highest first; of equal scores the highest item_id first. So a tie at place k is broken by id, not shared.
+- U: users with a label, scored or not; a labelled user without scores counts 0, a scored user without labels is left
+  out.
+- G_u: the user's labelled items as a set; labelled items without a score stay in |G_u|.
+- top_k(u): by score, highest first; ties by the highest item_id. So a tie at place k is broken by id, not shared.
 
 The mean is a float sum in no fixed order: compare to 1e-12, not bit for bit.
 
-How it runs: a query over all pairs looks for duplicates; then all scores of a user are collected into one array by a shuffle. From there, once per k, each
-user's array is sorted in the JVM and pickled to Python, and the result averaged by one query. `jobs` and `seconds` hold what a user waits for, so also the two
-small jobs that open the Parquet tables. The session is RePlay's own (get_spark_session: 3 shuffle partitions a core) on 2 cores. JAVA_HOME is the environment's.
+How it runs: a query over all pairs looks for duplicates; then a shuffle collects all scores of a user into one array.
+After that, once per k, each user's array is sorted in the JVM and pickled to Python, and one query averages the
+results. `jobs` and `seconds` contain all that a user waits for, also the two small jobs that open the Parquet tables.
+The session is RePlay's own (get_spark_session: 3 shuffle partitions per core) on 2 cores. JAVA_HOME is that of the
+environment.
 """
 
 import argparse
@@ -31,7 +34,7 @@ QUIET = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false
 
 
 def measure(scores: str, labels: str, ks: list[int], repeats: int) -> dict[str, object]:
-    """The cold run, the best of the warm ones, the values and the jobs."""
+    """Seconds of the cold run and of the best warm run, the recall values, and the number of jobs."""
     from replay.metrics import Recall
     from replay.utils.session_handler import get_spark_session
 

@@ -1,9 +1,11 @@
-"""What a user of Spark would pick instead of the rank engine for long score tables: its window function, in a session of its own.
+"""Spark's window function, the usual alternative to the rank engine for long score tables, in its own session.
 
-    python -m benchmarks.window SCORES LABELS --k 101        one JSON line: seconds (the shortest of three, after one more), answer
+    python -m benchmarks.window SCORES LABELS --k 101
 
-rank() of every row in its user's list, kept where the pair is labelled or among the first k: `above` + 1 and the top list, not `tied`. Spark is not held back: its own
-default of shuffle partitions, coalesced as it runs, labels broadcast, and Java with all its compilers, where the engine's own session does without.
+prints one JSON line: seconds (the shortest of three, after a warm-up), answer. It computes rank() of every row in its
+user's list, and keeps labelled pairs and the first k: `above` + 1 and the top list, not `tied`. Spark runs at its best:
+with its default number of shuffle partitions, coalesced at run time, with broadcast labels, and with all compilers of
+Java, which the engine's own session does not use.
 """
 
 import argparse
@@ -28,27 +30,27 @@ class Timed(NamedTuple):
 
 
 def timed_window(path: str, labels_path: str, k: int) -> Timed:
-    """The window function in a process of its own."""
+    """Times the window function in its own process."""
     call = [sys.executable, "-m", "benchmarks.window", path, labels_path, "--k", str(k)]
     done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, cwd=Path(__file__).parent.parent)
     return Timed(**json.loads(done.stdout))
 
 
 def window(spark: SparkSession, path: str, labels_path: str, k: int) -> None:
-    """Rank all rows, keep labelled ones and the first k of each user, throw them away."""
+    """Ranks all rows and keeps labelled ones and the first k of each user; the result is discarded."""
     _window_ranks(spark, path, labels_path).where(f"labelled OR rank <= {k}").write.format("noop").mode(
         "overwrite"
     ).save()
 
 
 def window_answer(spark: SparkSession, path: str, labels_path: str) -> int:
-    """The sum of the ranks of all labelled pairs; rank - 1 is `above`. Another run of the window function."""
-    found = _window_ranks(spark, path, labels_path).where("labelled").agg(F.sum("rank")).first()
-    return int(found[0]) if found else -1
+    """The sum of the ranks of all labelled pairs, by another run of the window function; rank - 1 is `above`."""
+    row = _window_ranks(spark, path, labels_path).where("labelled").agg(F.sum("rank")).first()
+    return int(row[0]) if row else -1
 
 
 def _window_ranks(spark: SparkSession, path: str, labels_path: str) -> DataFrame:
-    """Every row with its rank, and `labelled`: true or NULL."""
+    """Every row with its rank, and `labelled` (true or NULL)."""
     labels = spark.read.parquet(labels_path).select("user_id", "item_id", F.lit(True).alias("labelled"))
     by_score = Window.partitionBy("user_id").orderBy(F.desc("score"))
     return (
@@ -68,6 +70,6 @@ if __name__ == "__main__":
     given = parser.parse_args()
     session = spark_session("bench-window", "")
     session.conf.set("spark.sql.shuffle.partitions", "200")
-    answer = window_answer(session, given.scores, given.labels)  # warms up, too
+    answer = window_answer(session, given.scores, given.labels)  # also warms up
     seconds = best(lambda: window(session, given.scores, given.labels, given.k))
     print(json.dumps(Timed(seconds, answer)._asdict()))

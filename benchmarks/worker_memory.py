@@ -1,8 +1,9 @@
-"""The largest resident memory of a Python worker while it ranks, at 1e6 items a user: dense vectors, and long rows sorted and spread.
+"""The largest resident memory of a Python worker while it ranks, at 1e6 items per user.
 
     python -m benchmarks.worker_memory            # benchmarks/rank.py runs it with its other cases
 
-A session of its own, so that no worker has the memory of another case; the kernel's own high-water mark of each worker process, read when its task ends.
+Cases are dense vectors, and long rows sorted and scattered. Each case has its own session, so that no worker has memory
+of another case. The figure is the kernel's high-water mark (VmHWM) of each worker process, read when its task ends.
 """
 
 import argparse
@@ -24,7 +25,7 @@ CLAIM_MB = 1024
 
 
 def high_water(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What mapInArrow runs to ask a worker for its high-water mark, in MB."""
+    """The high-water mark of this worker, in MB; for mapInArrow."""
     for _ in batches:
         pass
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -65,9 +66,9 @@ def main(scale: float) -> None:
 
 
 def _peak(spark: SparkSession) -> float:
-    """The largest mark of the workers that are alive: Spark keeps them for the next task."""
-    asked = spark.range(0, 64, 1, 4).mapInArrow(high_water, "mb DOUBLE").agg({"mb": "max"}).first()
-    return float(asked[0]) if asked else float("nan")
+    """The largest mark of all living workers, which Spark keeps for the next task."""
+    row = spark.range(0, 64, 1, 4).mapInArrow(high_water, "mb DOUBLE").agg({"mb": "max"}).first()
+    return float(row[0]) if row else float("nan")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Plumbline: which recommendation model is really better, from logged and randomly exposed feedback.
 
-The names below need numpy only, no Spark: scores in memory in, an estimate with its interval out.
+The names below need numpy only, no Spark: scores in memory in, an estimate with its interval out. eval_engine/estimators/in_memory.py
 """
 
 from importlib import import_module
@@ -8,49 +8,108 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eval_engine.estimators.in_memory import (
+        compare,
+        evaluate,
         full_auc,
         full_dcg,
+        full_hit_rate,
         full_map,
+        full_mrr,
         full_ndcg,
         full_ndcg_mean,
         full_precision,
+        full_r_precision,
+        full_rbp,
         full_recall,
         full_recall_micro,
+        holdout_auc,
+        holdout_dcg,
+        holdout_hit_rate,
+        holdout_map,
+        holdout_mrr,
+        holdout_ndcg,
+        holdout_precision,
+        holdout_r_precision,
+        holdout_rbp,
+        holdout_recall,
+        traditional_auc,
+        traditional_dcg,
+        traditional_hit_rate,
+        traditional_map,
+        traditional_mrr,
+        traditional_ndcg,
+        traditional_precision,
+        traditional_r_precision,
+        traditional_rbp,
         traditional_recall,
         ure_auc,
         ure_dcg,
+        ure_hit_rate,
         ure_map,
         ure_ndcg,
         ure_precision,
+        ure_rbp,
         ure_recall,
+        ure_recall_balanced,
         ure_recall_micro,
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
+    from eval_engine.statistics.comparison import Comparison
     from eval_engine.statistics.ratio import Estimate
 
 __all__ = [
+    "Comparison",
     "Estimate",
     "RankFacts",
+    "compare",
+    "evaluate",
     "full_auc",
     "full_dcg",
+    "full_hit_rate",
     "full_map",
+    "full_mrr",
     "full_ndcg",
     "full_ndcg_mean",
     "full_precision",
+    "full_r_precision",
+    "full_rbp",
     "full_recall",
     "full_recall_micro",
+    "holdout_auc",
+    "holdout_dcg",
+    "holdout_hit_rate",
+    "holdout_map",
+    "holdout_mrr",
+    "holdout_ndcg",
+    "holdout_precision",
+    "holdout_r_precision",
+    "holdout_rbp",
+    "holdout_recall",
     "rank_facts",
+    "traditional_auc",
+    "traditional_dcg",
+    "traditional_hit_rate",
+    "traditional_map",
+    "traditional_mrr",
+    "traditional_ndcg",
+    "traditional_precision",
+    "traditional_r_precision",
+    "traditional_rbp",
     "traditional_recall",
     "ure_auc",
     "ure_dcg",
+    "ure_hit_rate",
     "ure_map",
     "ure_ndcg",
     "ure_precision",
+    "ure_rbp",
     "ure_recall",
+    "ure_recall_balanced",
     "ure_recall_micro",
 ]
 
 HOME = {
+    "Comparison": "eval_engine.statistics.comparison",
     "Estimate": "eval_engine.statistics.ratio",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "rank_facts": "eval_engine.kernels.rank_facts",
@@ -62,3 +121,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module(HOME.get(name, "eval_engine.estimators.in_memory")), name)
     raise AttributeError(f"module eval_engine has no {name}")
+
+
+def __dir__() -> list[str]:
+    """The names of the numpy API, though none is imported yet."""
+    return sorted(__all__)

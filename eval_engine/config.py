@@ -4,6 +4,7 @@ The file as a whole is jobs/run_config.py: it adds the sections of the synthetic
 """
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -130,19 +131,81 @@ class Scores(Input):
 
 
 class Inputs(Strict):
-    """What is joined: the logged and the random feedback, the catalogue, and the complete truth where there is one."""
+    """What is joined: the catalogue, the training pairs, and the label sets that models are judged by, at least one."""
 
     catalogue: Input
-    exposures: Input
-    feedback: Input | None = Field(None, description="logged feedback; needed for frame: unseen")
-    heldout: Input | None = Field(None, description="logged pairs kept from training")
+    exposures: Input | None = Field(None, description="random feedback: pairs that were shown at random")
+    feedback: Input | None = Field(
+        None, description="logged feedback that models are trained on; needed for frame: unseen and for heldout"
+    )
+    heldout: Input | None = Field(None, description="logged feedback that was kept from training")
     truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
+
+    @model_validator(mode="after")
+    def _labelled(self) -> Self:
+        if self.exposures is None and self.heldout is None and self.truth is None:
+            raise ValueError(
+                "no labels to judge models by: give at least one of exposures (random feedback), heldout (logged feedback "
+                "kept from training) and truth (complete labels)"
+            )
+        if self.heldout is not None and self.feedback is None:
+            raise ValueError(
+                "heldout pairs are ranked among all items but the training pairs, so feedback, the training pairs, is needed"
+            )
+        return self
+
+
+SLICING = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+
+class SliceTable(Input):
+    """A table of items or users, one row each, and the columns that are used of it."""
+
+    by: tuple[str, ...] = Field(min_length=1, description="columns, each a slicing of its own")
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        for name in self.by:
+            if not SLICING.fullmatch(name) or name in ("item_id", "user_id"):
+                raise ValueError(
+                    f"by: {name!r} cannot name a slicing: letters, digits and '_', a letter first, and no id. Map the column "
+                    "to such a name in columns"
+                )
+        return self
+
+
+class Slices(Strict):
+    """By what estimates and comparisons are made too, beside those of everything: docs/estimators.md."""
+
+    items: tuple[SliceTable, ...] = Field((), description="item_id and columns such as category: which positives count")
+    users: tuple[SliceTable, ...] = Field((), description="user_id and columns such as country: which users count")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [name for table in (*self.items, *self.users) for name in table.by]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"by: {twice[0]} is the name of two slicings. Map one of the columns to another name")
+        return self
+
+
+def _imported(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ValueError(
+                f"module {name} cannot be imported: {error}. Put it on PYTHONPATH of driver and workers"
+            ) from None
+    return names
 
 
 class Evaluate(Strict):
     """What is estimated; a change here never reads scores again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    modules: Annotated[tuple[str, ...], AfterValidator(_imported)] = Field(
+        (), description="Python modules that register further metrics and estimators: docs/extending.md"
+    )
     metrics: tuple[MetricText, ...] = Field(
         (Metric("recall", 10),), min_length=1, description="over the full candidate list"
     )
@@ -157,6 +220,7 @@ class Evaluate(Strict):
     power: float = Field(0.8, gt=0.5, lt=1, description="chance to tell two models apart that users_needed is for")
     replicates: int = Field(1000, ge=0, le=100_000, description="of the Poisson bootstrap; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="of the Poisson bootstrap")
+    user_metrics: bool = Field(False, description="write the terms of every user to the table user_metrics")
 
 
 class Checks(Strict):
@@ -194,6 +258,10 @@ class Evaluation(Strict):
     top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
     checks: Checks = Field(Checks(), description="of the random exposures, before anything is ranked")
     evaluate: Evaluate = Evaluate()
+    slices: Slices = Slices()
+    item_values: tuple[SliceTable, ...] = Field(
+        (), description="item_id and columns of numbers, such as propensity, that estimators weigh items by"
+    )
 
 
 T = TypeVar("T", bound=BaseModel)

@@ -1,6 +1,6 @@
-"""Errors an operator can fix: one class per thing to fix, each with the exit code a scheduler sees.
+"""Errors that an operator can fix: one class per thing to fix, each with the exit code that a scheduler gets.
 
-A message names the table, the key and the value, says why it cannot be, and what to do next.
+A message names the table, the key and the value, says why it is an error, and what to do next.
 """
 
 import re
@@ -11,7 +11,7 @@ from eval_engine.masked import masked
 
 
 class PlumblineError(Exception):
-    """A run that failed for a reason that has a remedy (exit code 4). Its text shows no secret of a path."""
+    """A run failed for a reason that has a remedy (exit code 4). Secrets in paths are masked in its text."""
 
     exit_code = 4
 
@@ -32,7 +32,7 @@ class DataError(PlumblineError):
 
 
 class JavaError(PlumblineError):
-    """No Java that Spark can run on."""
+    """There is no Java that Spark can run on."""
 
 
 class LakeError(PlumblineError):
@@ -40,29 +40,29 @@ class LakeError(PlumblineError):
 
 
 class StageError(PlumblineError):
-    """A stage that this one rests on is not done, or was done again since."""
+    """A stage whose tables this one reads is not done, or was run again in the meantime."""
 
 
 class OutputError(PlumblineError):
-    """A folder for results or for copies cannot be written."""
+    """A folder for results or for staged copies cannot be written."""
 
 
 class ClusterError(PlumblineError):
-    """Spark or its Python workers cannot run the code, or ended while they did."""
+    """Spark or its Python workers cannot run the code, or ended while they ran it."""
 
 
 class DiskFullError(PlumblineError):
-    """A disk, or what this user may write to it, is full."""
+    """A disk is full, or the user's quota on it is used up."""
 
 
 class Terminated(SystemExit):
-    """SIGTERM: the process was told to end. No `except Exception` takes it; 143 is what a shell gives for it."""
+    """The process received SIGTERM. `except Exception` does not catch it. Exit code 143 is 128 + 15, as of a shell."""
 
     def __init__(self) -> None:
         super().__init__(143)
 
     def __str__(self) -> str:
-        return "SIGTERM: the process was told to end"
+        return "the process received SIGTERM"
 
 
 KINDS = {
@@ -86,65 +86,69 @@ PYTHON_OF_WORKERS = (
 
 
 def known_error(error: BaseException) -> PlumblineError | None:
-    """What an operator can fix, taken from the long account that Spark gives of a failed job; None if it is something else."""
-    told = str(error)
+    """The error that an operator can fix, parsed from the message of a failed Spark job; None for any other error."""
+    message = str(error)
     if isinstance(error, PermissionError):
         return DataError(
-            f"{error.filename or told} cannot be opened: permission denied. Give the user that runs this the right to read it, "
-            "or name another path in the config."
+            f"{error.filename or message} cannot be opened: permission denied. "
+            "Give the user that runs this the right to read it, or name another path in the config."
         )
-    # raised by our own code in a Python worker: Spark wraps the traceback
-    found = re.findall(r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", told, re.DOTALL)
-    for name, text in found:
+    # Raised by our own code in a Python worker: Spark's message contains the traceback.
+    raised = re.findall(
+        r"eval_engine\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nDriver stacktrace|\Z)", message, re.DOTALL
+    )
+    for name, text in raised:
         if name in KINDS:
             return KINDS[name](text.strip())
-    if match := re.search(r"FAILED_READ_FILE\S* .*?file (\S+?)\.?\s", told):
-        causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.*)", told)
+    if match := re.search(r"FAILED_READ_FILE\S* .*?file (\S+?)\.?\s", message):
+        causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.*)", message)
         return DataError(
-            f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). Is it whole, and still there? Make the table again."
+            f"{match[1]} cannot be read ({causes[-1].strip()[:200] if causes else 'see the log'}). "
+            "Is it whole, and still there? Make the table again."
         )
-    if known := _environment_error(told):
+    if known := _environment_error(message):
         return known
     return None
 
 
-def _environment_error(told: str) -> PlumblineError | None:
-    """What the machine, the disk or the cluster lacks, by the words of Spark, Python, Arrow and delta-rs."""
-    if match := re.search(r".*(?:No space left on device|Disk quota exceeded|File too large).*", told):
+def _environment_error(message: str) -> PlumblineError | None:
+    """The error for what machine, disk or cluster lack, recognised by messages of Spark, Python, Arrow and delta-rs."""
+    if match := re.search(r".*(?:No space left on device|Disk quota exceeded|File too large).*", message):
         return DiskFullError(
-            f"A disk is full: {_cut(match[0])}. It is the lake's, or that of Spark's temporary files (spark.local.dir, SPARK_LOCAL_DIRS). "
-            "Make room there, or name a larger disk; then run it again: nothing half-written is in the tables."
+            f"A disk is full: {_cut(match[0])}. It is the lake's disk, or that of Spark's temporary files "
+            "(spark.local.dir, SPARK_LOCAL_DIRS). Make room there, or name a larger disk; then run it again: "
+            "nothing half-written is in the tables."
         )
-    if "Python worker exited unexpectedly" in told or "Python worker process terminated" in told:
+    if "Python worker exited unexpectedly" in message or "Python worker process terminated" in message:
         return ClusterError(
-            "A Python worker of Spark ended without a word, as it does when the kernel kills it for want of memory (`dmesg` tells). "
-            "Give it more (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: PLUMBLINE_MASTER=local[1], "
-            "on a cluster fewer spark.executor.cores."
+            "A Python worker of Spark ended without a message, as when the kernel kills it for want of memory (see "
+            "`dmesg`). Give it more memory (on a cluster spark.executor.memoryOverhead), or run fewer tasks at a time: "
+            "PLUMBLINE_MASTER=local[1], on a cluster fewer spark.executor.cores."
         )
-    if re.search(r"stopped SparkContext|SparkContext was shut ?down|Answer from Java side is empty", told):
+    if re.search(r"stopped SparkContext|SparkContext was shut ?down|Answer from Java side is empty", message):
         return ClusterError(
-            "Spark was stopped while it worked for this run: its Java got a signal, or ran out of memory (spark.driver.memory). "
-            "The cluster's or the scheduler's log tells who ended it. Run it again."
+            "Spark was stopped while it worked for this run: its Java got a signal, or ran out of memory "
+            "(spark.driver.memory). The log of the cluster or the scheduler names the cause. Run it again."
         )
-    if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", told, re.DOTALL):
+    if match := re.search(r"PYTHON_VERSION_MISMATCH\] (.*?)\.? PySpark", message, re.DOTALL):
         return ClusterError(f"{_cut(match[1])}. {PYTHON_OF_WORKERS}")
-    if match := re.search(r"Cannot run program \"([^\"]+)\".*", told):
+    if match := re.search(r"Cannot run program \"([^\"]+)\".*", message):
         return ClusterError(f"Spark's workers cannot start their Python: {_cut(match[0])}. {PYTHON_OF_WORKERS}")
-    by_worker = "PYTHON_EXCEPTION" in told or "org.apache.spark" in told
-    if by_worker and (match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", told)):
+    by_worker = "PYTHON_EXCEPTION" in message or "org.apache.spark" in message
+    if by_worker and (match := re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", message)):
         return ClusterError(f"The Python of Spark's workers lacks a package: {match[1]}. {PYTHON_OF_WORKERS}")
     return None
 
 
 def _cut(text: str) -> str:
-    """A line of bounded length."""
+    """The text on one line of at most 300 characters."""
     line = " ".join(text.split())
     return line if len(line) <= 300 else f"{line[:297]}..."
 
 
 @contextmanager
 def as_operator_error() -> Iterator[None]:
-    """An error that an operator can fix is raised as such, not as Spark's account of it."""
+    """Raises an error that an operator can fix in place of Spark's error about it."""
     try:
         yield
     except PlumblineError:

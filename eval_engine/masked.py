@@ -1,10 +1,10 @@
-"""Text without the secrets that a path in it may hold, for whatever leaves a job: tables, page, terminal, log.
+"""Masks secrets of paths in text that leaves a job: tables, page, terminal, log.
 
     scheme://user:secret@host   user and secret are masked: s3://***@bucket/lake
-    ?name=value, &name=value    the value is, if the name is a secret's: token, sig, X-Amz-Signature, password ...
+    ?name=value, &name=value    the value is masked if the name is that of a secret: token, sig, X-Amz-Signature ...
 
-The work itself uses the path as it is. Rather too much is masked than too little: after a colon in the first part of
-a URI, all up to an @ is taken for the secret, since a secret may hold slashes.
+The job itself uses the path unmasked. In case of doubt more is masked: after a colon in the first part of a URI,
+everything up to an @ counts as the secret, because a secret may contain slashes.
 """
 
 import re

@@ -1,34 +1,34 @@
-r"""Text from outside (names of models, ids, paths, messages) as it may be shown: escapes for what is not printable.
+r"""Makes text from outside (model names, ids, paths, messages) safe to show: characters that do not print are escaped.
 
     >>> plain("mf\x1b[31m"), plain("a\nb"), plain("abc\u202edef")
     ('mf\\x1b[31m', 'a\\nb', 'abc\\u202edef')
 
-Not printable is what Python's repr escapes: control characters (terminal escapes, line breaks), bidirectional
-overrides, zero-width characters, lone surrogates, and all spaces but the ordinary one. A terminal then does nothing but
-print, and two names that differ look different. Markup is left alone here: in a terminal such text goes through
-`rich.text.Text`, on a page through `html.escape`; in a picture mathtext is off.
+The characters that Python's repr escapes: control characters (terminal escapes, line breaks), bidirectional overrides,
+zero-width characters, lone surrogates, and all spaces but the ordinary one. A terminal then only prints the text, and
+two names that differ look different. Markup is not changed here: for a terminal such text goes through
+`rich.text.Text`, for a page through `html.escape`; in a picture mathtext is off.
 """
 
 from collections.abc import Iterable
 
 
 def plain(text: object) -> str:
-    """The text on one line, with escapes for what is not printable; text that has been through here stays as it is."""
+    """The text on one line, with escapes for characters that do not print; applying it twice changes nothing more."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def plain_lines(text: object) -> str:
-    """The same for a text of several lines, such as the message of an error."""
+    """The same for a text of several lines, such as an error message; line breaks stay."""
     return "\n".join(map(plain, str(text).split("\n")))
 
 
 def plain_names(names: Iterable[str]) -> dict[str, str]:
-    r"""Each name as it is shown; names that differ are shown differently.
+    r"""Each name as it is shown; different names are shown differently.
 
     >>> plain_names(["mf", "a\x1b", r"a\x1b"])
     {'mf': 'mf', 'a\x1b': 'a\\x1b', 'a\\x1b': 'a\\\\x1b'}
     """
     shown = {name: plain(name) for name in names}
-    if len(set(shown.values())) < len(shown):  # one holds an escape as text that another holds as a character
+    if len(set(shown.values())) < len(shown):  # one name contains as text the escape of another name's character
         shown = {name: plain(name.replace("\\", "\\\\")) for name in shown}
     return shown

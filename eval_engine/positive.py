@@ -1,4 +1,4 @@
-"""The rule that makes a label's value a positive, such as `value > 3`; prints as it parses.
+"""The rule by which a label's value is a positive, such as `value > 3`; it prints as it parses.
 
 >>> print(Positive.parse("value >= 4"))
 value >= 4

@@ -1,128 +1,254 @@
-"""The tables Plumbline writes: schema, key and row rules of each; Delta holds the rules as CHECK constraints.
+"""The tables Plumbline writes: columns, key and row rules of each; Delta holds the rules as CHECK constraints.
 
-ID stands for the type of user and item ids, BIGINT or STRING, the same in every table of a lake. Every table is partitioned by
-run_id at least, so that runs replace their own rows and never meet. Rules use no lambda: Delta cannot check `forall`.
+    python -m eval_engine.tables > docs/tables.md
+
+DDL, Arrow schema (lake/arrow_schema.py) and docs/tables.md are made from the columns. Every table is partitioned by
+run_id at least, so that a run replaces its own rows only. Rules use no lambda: Delta cannot check `forall`. A later
+version may add columns and fields of structs. Rows of older versions have NULL there, so a new column is nullable, and
+rules hold where it is NULL.
 """
 
-import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection
+from dataclasses import dataclass
+from textwrap import fill
 
-LABELS = "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, probabilities: ARRAY<DOUBLE>>"
-SUM = "DECIMAL(38, 12)"
+from eval_engine.columns import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    ID,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Column,
+    Decimal,
+    List,
+    Map,
+    Struct,
+)
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """A contract: what a table holds, what identifies a row, and what is true of each row."""
 
     name: str
     about: str
-    ddl: str
+    columns: tuple[Column, ...]
     key: tuple[str, ...]
     rules: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ("run_id",)
 
-    def columns(self, id_type: str) -> str:
-        """The schema as SQL, with the id type filled in."""
-        return re.sub(r"\bID\b", id_type, self.ddl)
-
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
-        return tuple(column.split()[0] for column in split(self.ddl))
+        return tuple(column.name for column in self.columns)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The columns' names, and those of the fields in their structs.
 
-        >>> Table("t", "", "a INT NOT NULL, b STRUCT<c: ARRAY<INT>, d: STRING>", ("a",)).fields
+        >>> inside = Struct(Column("c", List(INT), ""), Column("d", STRING, ""))
+        >>> Table("t", "", (Column("a", INT, ""), Column("b", inside, "")), ("a",)).fields
         ('a', 'b', 'b.c', 'b.d')
         """
-        found = []
-        for name, kind in (column.split(maxsplit=1) for column in split(self.ddl)):
-            inside = split(kind[len("STRUCT<") : -1]) if kind.startswith("STRUCT<") else ()
-            found += [name, *(f"{name}.{field.split(':')[0]}" for field in inside)]
-        return tuple(found)
+        return tuple(path for column in self.columns for path, _ in column.paths())
+
+    def ddl(self, id_type: str) -> str:
+        """The columns as CREATE TABLE takes them; id_type: BIGINT or STRING."""
+        return ", ".join(column.ddl(id_type) for column in self.columns)
+
+    def row_ddl(self, id_type: str = "BIGINT", without: Collection[str] = ("run_id",)) -> str:
+        """The columns as the schema of rows to be written, which come without those of their partition."""
+        kept = (column for column in self.columns if column.name not in without)
+        return ", ".join(f"{column.name} {column.type.sql(id_type)}" for column in kept)
 
 
-def split(text: str) -> Iterator[str]:
-    """The parts between commas that stand in no brackets.
-
-    >>> list(split("a INT, b MAP<STRING, STRING>, c DECIMAL(38, 12)"))
-    ['a INT', 'b MAP<STRING, STRING>', 'c DECIMAL(38, 12)']
-    """
-    depth, start = 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and not depth:
-            yield text[start:at].strip()
-            start = at + 1
-    yield text[start:].strip()
-
-
-def _ranked(source: str) -> tuple[str, ...]:
-    """Every label of a source has a value and a place in a list of that many candidates."""
-    same = " AND ".join(
-        f"size({source}.{name}) = size({source}.items)" for name in ("values", "scores", "above", "tied")
-    )
-    least = " AND ".join(
-        f"coalesce(array_min({source}.{name}), 0) >= 0" for name in ("above", "tied")
-    )  # NULL: cannot be known
-    place = f"{least} AND coalesce(array_max({source}.above), 0) < candidates"
-    return (f"{source} IS NULL OR ({same})", f"{source} IS NULL OR size({source}.items) = 0 OR ({place})")
-
-
-PROBABLE = (  # random.probabilities, NULL unless exposures come with theirs: one for each item, above 0 and at most 1
-    "size(random.probabilities) = size(random.items) AND coalesce(array_min(random.probabilities), 1) > 0 "
-    "AND coalesce(array_max(random.probabilities), 1) <= 1"
+RUN_ID = Column("run_id", STRING, "Run that wrote the row.", nullable=False)
+MODEL = Column("model", STRING, "Name of the model.", nullable=False)
+ESTIMATOR = Column("estimator", STRING, "Name of the estimator (docs/estimators.md).", nullable=False)
+METRIC = Column("metric", STRING, "Name of the metric, without its cutoff.", nullable=False)
+K = Column("k", INT, "Cutoff of the metric, in items; 0 where it has none.", nullable=False)
+SLICE = Column(
+    "slice",
+    STRING,
+    "'all', or the value of a column of items (which positives count) or users (which users count), such as "
+    "'category=toys'; NULL in rows of older versions, which are of everything.",
 )
+SUM = Decimal(38, 12)
+
+LABEL_FIELDS = (  # of a label set; new ones come last, as a table of an older version gets them
+    Column("items", List(ID), "Items of the user's labelled pairs."),
+    Column("values", List(DOUBLE), "Label of each pair, as the input table has it."),
+    Column("scores", List(FLOAT), "Score that the model gives each pair; NULL if it gives none."),
+    Column("above", List(INT), "Number of candidates with a higher score; NULL if it cannot be known."),
+    Column("tied", List(INT), "Number of other candidates with the same score; NULL if it cannot be known."),
+    Column("probabilities", List(DOUBLE), "Probability of each pair to be labelled; NULL if its table has none."),
+    Column("candidates", INT, "Number of items that the pairs are ranked among, the frame of the set."),
+    Column("scored", INT, "Number of these candidates that have a score."),
+)
+LABELS = Struct(*LABEL_FIELDS)
+LABELS_AND_THRESHOLDS = Struct(
+    *LABEL_FIELDS,
+    Column("k", List(INT), "Cutoffs of the thresholds, in items."),
+    Column(
+        "thresholds",
+        List(FLOAT),
+        "Score of the (k+1)-th candidate at each k; -inf if there are no more than k, NULL if it cannot be known.",
+    ),
+)
+
+
+def _ranked(name: str) -> tuple[str, ...]:
+    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have no
+    candidates in the set: all their sets share those of the row."""
+    same = " AND ".join(f"size({name}.{field}) = size({name}.items)" for field in ("values", "scores", "above", "tied"))
+    least = " AND ".join(
+        f"coalesce(array_min({name}.{field}), 0) >= 0" for field in ("above", "tied")
+    )  # NULL: cannot be known
+    place = f"{least} AND coalesce(array_max({name}.above), 0) < coalesce({name}.candidates, candidates)"
+    return (
+        f"{name} IS NULL OR ({same})",
+        f"{name} IS NULL OR size({name}.items) = 0 OR ({place})",
+        f"{name} IS NULL OR {name}.candidates IS NULL OR ({name}.scored >= 0 AND {name}.scored <= {name}.candidates)",
+    )
+
+
+def _probable(name: str) -> str:
+    """Probabilities, NULL unless the table of the set has them: one for each item, above 0 and at most 1."""
+    return (
+        f"{name} IS NULL OR {name}.probabilities IS NULL OR (size({name}.probabilities) = size({name}.items) "
+        f"AND coalesce(array_min({name}.probabilities), 1) > 0 AND coalesce(array_max({name}.probabilities), 1) <= 1)"
+    )
+
 
 CATALOGUE = Table(
-    "catalogue",
-    "The items of the run in the order of dense score vectors.",
-    "run_id STRING NOT NULL, item_id ID NOT NULL, position INT NOT NULL",
-    ("run_id", "item_id"),
-    ("position >= 0",),
+    name="catalogue",
+    about="The items of the run in the order of dense score vectors.",
+    columns=(
+        RUN_ID,
+        Column("item_id", ID, "Item.", nullable=False),
+        Column("position", INT, "Index of the item in score vectors, from 0.", nullable=False),
+    ),
+    key=("run_id", "item_id"),
+    rules=("position >= 0",),
 )
 RANKS = Table(
-    "ranks",
-    "Per model and user: where each labelled pair stands in the model's full list (above, tied), and the top of that list.",
-    f"run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, scored INT, random {LABELS}, "
-    f"truth {LABELS}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
-    ("run_id", "model", "user_id"),
-    (
+    name="ranks",
+    about="Per model and user: the place of each labelled pair in the model's full list (above, tied), and the top of "
+    "that list. random, heldout and truth are label sets, each with its own candidates.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("inputs", STRING, "Fingerprint of the inputs that the model was ranked from.", nullable=False),
+        Column("user_id", ID, "User.", nullable=False),
+        Column("candidates", INT, "Number of items in the user's list: all but the user's training pairs."),
+        Column("scored", INT, "Number of candidates that have a score."),
+        Column("random", LABELS_AND_THRESHOLDS, "Random exposures of the user; NULL if there are none."),
+        Column("heldout", LABELS, "Logged pairs of the user that were kept from training; NULL if there are none."),
+        Column("truth", LABELS, "Complete labels of the user; NULL if there are none."),
+        Column(
+            "top",
+            Struct(
+                Column("items", List(ID), "The best candidates, best first."),
+                Column("scores", List(FLOAT), "Their scores."),
+            ),
+            "The first entries of the user's list.",
+        ),
+        Column("problem", STRING, "Why the user could not be ranked; NULL if the user was."),
+    ),
+    key=("run_id", "model", "user_id"),
+    rules=(
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         *_ranked("random"),
+        *_ranked("heldout"),
         *_ranked("truth"),
-        f"random IS NULL OR random.probabilities IS NULL OR ({PROBABLE})",
+        _probable("random"),
+        _probable("heldout"),
         "truth IS NULL OR truth.probabilities IS NULL",
+        "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
     ),
-    (
-        "run_id",
-        "model",
-        "inputs",
-    ),  # inputs: a fingerprint of what the model was ranked from, so that it is not ranked again
+    partitions=("run_id", "model", "inputs"),  # a model whose inputs have not changed is not ranked again
 )
 STATISTICS = Table(
-    "statistics",
-    "Mergeable sums, by bucket of users, of each estimate's numerator a and denominator b: exact, so the same on any partitioning. bucket is "
-    "pmod(xxhash64(user_id), 256); stratum: exposures, candidates and exposed positives of the users, each coarse, where balanced URE needs them; a_low, a_high: "
-    "a with all ties broken against and for the model; wins: users on which the model is better than each other one.",
-    "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, "
-    "stratum STRUCT<exposures: INT, candidates: INT, positives: INT>, bucket INT NOT NULL, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, "
-    f"a {SUM}, b {SUM}, aa {SUM}, ab {SUM}, bb {SUM}, a_low {SUM}, a_high {SUM}, wins MAP<STRING, BIGINT>",
-    ("run_id", "model", "estimator", "metric", "k", "stratum", "bucket"),
-    ("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
+    name="statistics",
+    about="Sums over the users of a bucket of each estimate's numerator a and denominator b. They are exact, so they "
+    "do not depend on partitioning, and sums of several buckets and runs may be added.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column(
+            "stratum",
+            Struct(
+                Column("exposures", INT, "Random exposures per user."),
+                Column("candidates", INT, "Candidates per user, rounded to a coarse grid."),
+                Column("positives", INT, "Exposed positives per user, rounded to a coarse grid."),
+            ),
+            "Group of the users that balanced URE needs; NULL for other estimators.",
+        ),
+        Column(
+            "bucket",
+            INT,
+            "Bucket of the users, pmod(xxhash64(user_id), 256); of slices and strata pmod(.., 32).",
+            nullable=False,
+        ),
+        Column("n_users", BIGINT, "Number of users that are summed."),
+        Column("n_left_out", BIGINT, "Number of users that the estimate does not cover."),
+        Column("n_unknown", BIGINT, "Number of summed users whose value cannot be known."),
+        Column("a", SUM, "Sum of numerators."),
+        Column("b", SUM, "Sum of denominators."),
+        Column("aa", SUM, "Sum of squared numerators."),
+        Column("ab", SUM, "Sum of numerator times denominator."),
+        Column("bb", SUM, "Sum of squared denominators."),
+        Column("a_low", SUM, "Sum of numerators with every tie broken against the model."),
+        Column("a_high", SUM, "Sum of numerators with every tie broken for the model."),
+        Column("wins", Map(STRING, BIGINT), "Number of users on which the model is better than each other model."),
+        SLICE,
+        Column(
+            "items",
+            Map(BIGINT, BIGINT),
+            "Of metrics of top lists: number of the bucket's items (of items) by how often they were recommended.",
+        ),
+    ),
+    key=("run_id", "model", "estimator", "metric", "k", "slice", "stratum", "bucket"),
+    rules=("n_users >= 0", "n_left_out >= 0", "n_unknown >= 0", "bucket >= 0 AND bucket < 256"),
 )
 ESTIMATES = Table(
-    "estimates",
-    "What each estimator says of each model, with its standard error and interval; NULL where it is undefined, and then the reason.",
-    "run_id STRING NOT NULL, model STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, value DOUBLE, "
-    "standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, ties_low DOUBLE, ties_high DOUBLE, bootstrap_error DOUBLE, bootstrap_low DOUBLE, "
-    "bootstrap_high DOUBLE, chance_best DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT, left_out STRING, estimand STRING, reason STRING",
-    ("run_id", "model", "estimator", "metric", "k"),
-    (
+    name="estimates",
+    about="The value that each estimator gives each model, with its standard error and interval; NULL where it is "
+    "undefined, and then the reason.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("value", DOUBLE, "The estimate, in units of the metric."),
+        Column("standard_error", DOUBLE, "Its standard error over users."),
+        Column("low", DOUBLE, "Lower end of its interval."),
+        Column("high", DOUBLE, "Upper end of its interval."),
+        Column("confidence", DOUBLE, "Confidence level of the intervals, a share: 0.95."),
+        Column("ties_low", DOUBLE, "The estimate with every tie broken against the model."),
+        Column("ties_high", DOUBLE, "The estimate with every tie broken for the model."),
+        Column("bootstrap_error", DOUBLE, "Standard error by the Poisson bootstrap."),
+        Column("bootstrap_low", DOUBLE, "Lower end of the bootstrap interval."),
+        Column("bootstrap_high", DOUBLE, "Upper end of the bootstrap interval."),
+        Column("chance_best", DOUBLE, "Share of bootstrap replicates in which the model is best."),
+        Column("n_users", BIGINT, "Number of users that the estimate covers."),
+        Column("n_left_out", BIGINT, "Number of users that it does not cover."),
+        Column("n_unknown", BIGINT, "Number of covered users whose value cannot be known."),
+        Column("left_out", STRING, "Which users it does not cover."),
+        Column("estimand", STRING, "What it is an estimate of."),
+        Column("reason", STRING, "Why there is no value or no interval; NULL if there is."),
+        SLICE,
+    ),
+    key=("run_id", "model", "estimator", "metric", "k", "slice"),
+    rules=(
         "value IS NULL OR NOT isnan(value)",
         "low IS NULL OR low <= value",
         "high IS NULL OR high >= value",
@@ -131,63 +257,161 @@ ESTIMATES = Table(
     ),
 )
 COMPARISONS = Table(
-    "comparisons",
-    "Every pair of models under each estimator, paired over users: the difference, its interval and p, adjusted over the pairs (Holm, Benjamini-Hochberg); on how many "
-    "users each wins; p that one is no worse than the other by more than the margin; users it would take to tell them apart.",
-    "run_id STRING NOT NULL, estimator STRING NOT NULL, metric STRING NOT NULL, k INT NOT NULL, model_a STRING NOT NULL, model_b STRING NOT NULL, "
-    "difference DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, confidence DOUBLE, p DOUBLE, p_holm DOUBLE, p_fdr DOUBLE, wins BIGINT, ties BIGINT, losses BIGINT, "
-    "margin DOUBLE, p_a_no_worse DOUBLE, p_b_no_worse DOUBLE, verdict STRING, users_needed BIGINT, power DOUBLE",
-    ("run_id", "estimator", "metric", "k", "model_a", "model_b"),
-    (
+    name="comparisons",
+    about="Every pair of models under each estimator, paired over users: the difference, its interval and p-values, "
+    "wins, and users needed to decide.",
+    columns=(
+        RUN_ID,
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("model_a", STRING, "The first model.", nullable=False),
+        Column("model_b", STRING, "The second model.", nullable=False),
+        Column("difference", DOUBLE, "Estimate of model_a minus that of model_b, in units of the metric."),
+        Column("standard_error", DOUBLE, "Standard error of the difference."),
+        Column("low", DOUBLE, "Lower end of its interval."),
+        Column("high", DOUBLE, "Upper end of its interval."),
+        Column("confidence", DOUBLE, "Confidence level of the interval, a share: 0.95."),
+        Column("p", DOUBLE, "Two-sided p-value of no difference."),
+        Column("p_holm", DOUBLE, "p adjusted over all pairs of models by Holm."),
+        Column("p_fdr", DOUBLE, "p adjusted over all pairs of models by Benjamini and Hochberg."),
+        Column("wins", BIGINT, "Number of users on which model_a is better."),
+        Column("ties", BIGINT, "Number of users on which both are equal."),
+        Column("losses", BIGINT, "Number of users on which model_b is better."),
+        Column("margin", DOUBLE, "Margin of equivalence, a share of the other model's value."),
+        Column("p_a_no_worse", DOUBLE, "p-value that model_a is worse than model_b by more than the margin."),
+        Column("p_b_no_worse", DOUBLE, "p-value that model_b is worse than model_a by more than the margin."),
+        Column("verdict", STRING, "a better, b better, equivalent or not decided."),
+        Column("users_needed", BIGINT, "Number of users with which the difference would be decided."),
+        Column("power", DOUBLE, "Probability of a decision with that many users, a share: 0.8."),
+        SLICE,
+    ),
+    key=("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
+    rules=(
         "p IS NULL OR (p >= 0 AND p <= 1 AND p_holm >= p AND p_fdr >= p)",
         "verdict IN ('a better', 'b better', 'equivalent', 'not decided')",
         "model_a != model_b",
     ),
 )
+USER_METRICS = Table(
+    name="user_metrics",
+    about="The terms of every user who is counted, on request (evaluate.user_metrics): an estimate is the sum of "
+    "numerators over the sum of denominators.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("user_id", ID, "User.", nullable=False),
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("numerator", DOUBLE, "The user's numerator; NULL if it cannot be known."),
+        Column("denominator", DOUBLE, "The user's denominator."),
+    ),
+    key=("run_id", "model", "user_id", "estimator", "metric", "k"),
+    rules=("denominator > 0",),
+    partitions=("run_id", "model"),
+)
 QUALITY = Table(
-    "quality",
-    "How many input rows broke a rule, an example of them, and what was done; and what each check of the random exposures says (verdict, docs/checks.md).",
-    "run_id STRING NOT NULL, table STRING NOT NULL, rule STRING NOT NULL, n_rows BIGINT, example STRING, action STRING, verdict STRING, statistic DOUBLE, p DOUBLE",
-    ("run_id", "table", "rule"),
-    (
+    name="quality",
+    about="Number of input rows that broke a rule, one of them, and what was done; and the result of each check of the "
+    "random exposures (docs/checks.md).",
+    columns=(
+        RUN_ID,
+        Column("table", STRING, "Input table.", nullable=False),
+        Column("rule", STRING, "Rule that rows broke, or check of the table.", nullable=False),
+        Column("n_rows", BIGINT, "Number of rows that broke the rule, or that the check read."),
+        Column("example", STRING, "One of the rows, or the check's figures in a sentence."),
+        Column("action", STRING, "What was done with the rows."),
+        Column("verdict", STRING, "Result of a check: pass, warn, fail, not applicable; NULL for a rule."),
+        Column("statistic", DOUBLE, "Test statistic of a check."),
+        Column("p", DOUBLE, "p-value of a check."),
+    ),
+    key=("run_id", "table", "rule"),
+    rules=(
         "n_rows >= 0",
         "verdict IS NULL OR verdict IN ('pass', 'warn', 'fail', 'not applicable')",
         "p IS NULL OR (p >= 0 AND p <= 1)",
     ),
 )
 QUARANTINE = Table(
-    "quarantine",
-    "The rows themselves, as JSON, that on_bad_rows: quarantine kept out of the run.",
-    "run_id STRING NOT NULL, table STRING NOT NULL, rule STRING NOT NULL, row STRING",
-    ("run_id", "table", "rule", "row"),
+    name="quarantine",
+    about="The rows themselves that on_bad_rows: quarantine kept out of the run.",
+    columns=(
+        RUN_ID,
+        Column("table", STRING, "Input table.", nullable=False),
+        Column("rule", STRING, "Rule that the row broke.", nullable=False),
+        Column("row", STRING, "The row as JSON."),
+    ),
+    key=("run_id", "table", "rule", "row"),
 )
 RUNS = Table(
-    "runs",
-    "Each stage of each run: config, versions of software and inputs, time taken, how it ended; process: which process runs it; outputs: what was written, "
-    "as a fingerprint by table.",
-    "run_id STRING NOT NULL, stage STRING NOT NULL, status STRING NOT NULL, started_at TIMESTAMP, seconds DOUBLE, config STRING, "
-    "versions MAP<STRING, STRING>, inputs MAP<STRING, STRING>, error STRING, process STRING, outputs MAP<STRING, STRING>",
-    ("run_id", "stage"),
-    ("status IN ('running', 'done', 'failed')",),
-    ("run_id", "stage"),
+    name="runs",
+    about="Each stage of each run: config, versions of software and inputs, time taken, how it ended.",
+    columns=(
+        RUN_ID,
+        Column("stage", STRING, "Name of the stage.", nullable=False),
+        Column("status", STRING, "running, done or failed.", nullable=False),
+        Column("started_at", TIMESTAMP, "Time of the start, UTC."),
+        Column("seconds", DOUBLE, "Time taken, in seconds; NULL while it runs."),
+        Column("config", STRING, "Config of the run as JSON, without secrets."),
+        Column("versions", Map(STRING, STRING), "Version of each piece of software."),
+        Column("inputs", Map(STRING, STRING), "Version or fingerprint of each table that was read."),
+        Column("error", STRING, "Why it failed; NULL if it did not."),
+        Column("process", STRING, "Id of the process that ran it: hash of machine and boot, number, start."),
+        Column("outputs", Map(STRING, STRING), "Fingerprint of each table that was written, where one is kept."),
+    ),
+    key=("run_id", "stage"),
+    rules=("status IN ('running', 'done', 'failed')",),
+    partitions=("run_id", "stage"),
 )
 TRIALS = Table(
-    "trials",
-    "Each model a run trained: its spec, how training went and ended, what its held-out result was (smaller is better).",
-    "run_id STRING NOT NULL, model STRING NOT NULL, kind STRING NOT NULL, spec STRING NOT NULL, status STRING NOT NULL, stop_on STRING, held_out DOUBLE, "
-    "train_loss DOUBLE, epochs INT, best_epoch INT, seconds DOUBLE, inputs STRING, error STRING",
-    ("run_id", "model"),
-    ("status IN ('done', 'failed')", "epochs IS NULL OR best_epoch <= epochs"),
-    ("run_id", "model"),
+    name="trials",
+    about="Each model that a run trained: its spec, how training ended, and its result on held-out pairs.",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("kind", STRING, "Kind of model.", nullable=False),
+        Column("spec", STRING, "Its spec as JSON.", nullable=False),
+        Column("status", STRING, "done or failed.", nullable=False),
+        Column("stop_on", STRING, "What training stopped on: loss, recall@K or ndcg@K."),
+        Column("held_out", DOUBLE, "Best result on held-out pairs, in units of stop_on; smaller is better."),
+        Column("train_loss", DOUBLE, "Training loss of the last epoch."),
+        Column("epochs", INT, "Number of epochs trained."),
+        Column("best_epoch", INT, "Number of the epoch with the best result on held-out pairs."),
+        Column("seconds", DOUBLE, "Time taken, in seconds; NULL if the model was there already."),
+        Column("inputs", STRING, "Fingerprint of spec and training data."),
+        Column("error", STRING, "Why training failed; NULL if it did not."),
+    ),
+    key=("run_id", "model"),
+    rules=("status IN ('done', 'failed')", "epochs IS NULL OR best_epoch <= epochs"),
+    partitions=("run_id", "model"),
 )
 AGREEMENT = Table(
-    "agreement",
-    "How far each scheme agrees with true recall at truth_k over the run's models, exposures drawn from the truth (docs/study.md): correlations and pairs of models in the wrong "
-    "order; predicted_k: where agreement should be highest, k N / exposures for the traditional scheme (Theorem 1 of the paper) and k for URE; *_max: highest of its curve.",
-    "run_id STRING NOT NULL, scheme STRING NOT NULL, exposures INT NOT NULL, k INT NOT NULL, truth_k INT NOT NULL, predicted_k DOUBLE NOT NULL, n_models INT NOT NULL, "
-    "n_flipped INT NOT NULL, pearson DOUBLE, kendall DOUBLE, pearson_max BOOLEAN NOT NULL, kendall_max BOOLEAN NOT NULL, reason STRING",
-    ("run_id", "scheme", "exposures", "k", "truth_k"),
-    (
+    name="agreement",
+    about="How far each scheme agrees with true recall at truth_k over the run's models, with exposures drawn from the "
+    "truth (docs/study.md).",
+    columns=(
+        RUN_ID,
+        Column("scheme", STRING, "traditional, ure_macro or ure_micro.", nullable=False),
+        Column("exposures", INT, "Exposures drawn per user.", nullable=False),
+        Column("k", INT, "Cutoff of the scheme, in items.", nullable=False),
+        Column("truth_k", INT, "Cutoff of true recall, in items.", nullable=False),
+        Column(
+            "predicted_k",
+            DOUBLE,
+            "The truth_k of highest agreement by theory, in items: k N / exposures for traditional, k for URE.",
+            nullable=False,
+        ),
+        Column("n_models", INT, "Number of models.", nullable=False),
+        Column("n_flipped", INT, "Number of pairs of models in the wrong order.", nullable=False),
+        Column("pearson", DOUBLE, "Pearson correlation with true recall over models."),
+        Column("kendall", DOUBLE, "Kendall correlation with true recall over models."),
+        Column("pearson_max", BOOLEAN, "Whether pearson is the highest over truth_k.", nullable=False),
+        Column("kendall_max", BOOLEAN, "Whether kendall is the highest over truth_k.", nullable=False),
+        Column("reason", STRING, "Why there is no correlation; NULL if there is."),
+    ),
+    key=("run_id", "scheme", "exposures", "k", "truth_k"),
+    rules=(
         "scheme IN ('traditional', 'ure_macro', 'ure_micro')",
         "pearson IS NULL OR (pearson >= -1 AND pearson <= 1)",
         "kendall IS NULL OR (kendall >= -1 AND kendall <= 1)",
@@ -195,12 +419,26 @@ AGREEMENT = Table(
     ),
 )
 STUDY_ESTIMATES = Table(
-    "study_estimates",
-    "What each scheme of a study says of each model: recall over all candidates (full: the truth, exposures NULL; ure_macro, ure_micro), or among so many drawn ones (traditional).",
-    "run_id STRING NOT NULL, model STRING NOT NULL, scheme STRING NOT NULL, exposures INT, k INT NOT NULL, value DOUBLE, standard_error DOUBLE, low DOUBLE, high DOUBLE, "
-    "confidence DOUBLE, n_users BIGINT, n_left_out BIGINT, n_unknown BIGINT",
-    ("run_id", "model", "scheme", "exposures", "k"),
-    ("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
+    name="study_estimates",
+    about="Recall of each model by each scheme of a study: over all candidates (full, which is the truth; ure_macro, "
+    "ure_micro), or among the drawn ones (traditional).",
+    columns=(
+        RUN_ID,
+        MODEL,
+        Column("scheme", STRING, "full, traditional, ure_macro or ure_micro.", nullable=False),
+        Column("exposures", INT, "Exposures drawn per user; NULL for full."),
+        Column("k", INT, "Cutoff, in items.", nullable=False),
+        Column("value", DOUBLE, "Recall."),
+        Column("standard_error", DOUBLE, "Its standard error over users."),
+        Column("low", DOUBLE, "Lower end of its interval."),
+        Column("high", DOUBLE, "Upper end of its interval."),
+        Column("confidence", DOUBLE, "Confidence level of the interval, a share: 0.95."),
+        Column("n_users", BIGINT, "Number of users that the value covers."),
+        Column("n_left_out", BIGINT, "Number of users that it does not cover."),
+        Column("n_unknown", BIGINT, "Number of covered users whose value cannot be known."),
+    ),
+    key=("run_id", "model", "scheme", "exposures", "k"),
+    rules=("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
 )
 
 TABLES = (
@@ -209,6 +447,7 @@ TABLES = (
     STATISTICS,
     ESTIMATES,
     COMPARISONS,
+    USER_METRICS,
     QUALITY,
     QUARANTINE,
     RUNS,
@@ -216,3 +455,42 @@ TABLES = (
     AGREEMENT,
     STUDY_ESTIMATES,
 )
+
+
+def as_markdown() -> str:
+    """The page docs/tables.md."""
+    head = (
+        "# Tables\n\n"
+        "Every table that a run writes to the lake, as Delta. `python -m eval_engine.tables` prints this page.\n\n"
+        "`ID` is BIGINT or STRING, the same in every table of a lake. A run replaces its own rows only.\n"
+        "Rules are CHECK constraints.\n"
+    )
+    return "\n".join([head, *map(_section, TABLES)])
+
+
+def _section(table: Table) -> str:
+    """One table of the page."""
+    rows = [
+        f"| `{path}` | `{column.type.sql('ID') if not isinstance(column.type, Struct) else 'STRUCT'}` "
+        f"| {'' if column.nullable else 'no'} | {column.about} |"
+        for top in table.columns
+        for path, column in top.paths()
+    ]
+    rules = [f"* `{rule}`" for rule in table.rules]
+    lines = [
+        f"## {table.name}",
+        "",
+        fill(table.about, 120),
+        "",
+        f"Key: {', '.join(table.key)}. Partitions: {', '.join(table.partitions)}.",
+        "",
+        "| column | type | NULL | holds |",
+        "|---|---|---|---|",
+        *rows,
+        *(["", "Rules:", "", *rules] if rules else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

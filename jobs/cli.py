@@ -1,6 +1,6 @@
 """The command line.
 
-    plumbline demo                      a synthetic world, four models, and which of them is really better
+    plumbline demo                      a synthetic world, five models, and which of them is really better
     plumbline run conf/run.yaml         all stages that the config has something to do for
     plumbline rank conf/run.yaml        one stage: simulate, split, train, rank, evaluate, report, study
     plumbline search conf/run.yaml      train, and a table of the trials of its searches

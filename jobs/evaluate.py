@@ -2,62 +2,126 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks. Writes statistics, estimates, comparisons (replaces this run_id only: safe to retry). Reads no scores: other metrics, cutoffs, tie policies or
+Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons and, if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: other metrics, cutoffs, tie policies or
 rules of what is positive need this job only.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
+from pyarrow import fs
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.errors import DataError
-from eval_engine.evaluation.results import InferenceSettings, estimates_and_comparisons
+from eval_engine.errors import ConfigError, DataError
+from eval_engine.evaluation.results import InferenceSettings, described, estimates_and_comparisons, results_of
+from eval_engine.evaluation.slice_tables import SlicesRead, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec
-from eval_engine.evaluation.statistics_plan import ranked_by_all, statistics, statistics_of_files, unequal_users
+from eval_engine.evaluation.statistics_plan import (
+    ranked_by_all,
+    statistics,
+    statistics_here,
+    statistics_of_files,
+    unequal_users,
+    user_metrics,
+)
 from eval_engine.lake.lake import Lake
+from eval_engine.lake.part_files import write_file
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.spark.session import batches_by_bytes, planned_once
-from eval_engine.tables import COMPARISONS, ESTIMATES, RANKS, STATISTICS
+from eval_engine.storage.stored_file import located
+from eval_engine.tables import CATALOGUE, COMPARISONS, ESTIMATES, RANKS, STATISTICS, USER_METRICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
+
+SMALL_BYTES = 128 * 2**20  # of ranks: for fewer, starting Spark's tasks takes longer than the work
+
+
+def label_sets(config: RunConfig) -> tuple[str, ...]:
+    """The label sets that the run has, by its inputs."""
+    inputs = config.inputs.model_dump()
+    tables = {"random": "exposures", "heldout": "heldout", "truth": "truth"}
+    return tuple(name for name, table in tables.items() if inputs.get(table))
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     """Evaluate and write."""
     lake = Lake(spark, config.lake)
-    asked = config.evaluate
-    question = EvaluationSpec(
-        asked.metrics,
-        asked.traditional,
-        config.positive,
-        asked.ties,
-        ("random", "truth") if config.inputs.truth else ("random",),
-    )
     with (
         stage(lake, config, "evaluate") as running,
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
+        slices_of(spark, lake, config) as slices,
     ):
-        run_id = {"run_id": config.run_id}
-        files = lake.files(RANKS, config.run_id)
-        for model, why in sorted(unusable_ranks(files).items()):
-            raise DataError(
-                f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what is damaged."
-            )
-        gaps = user_gaps(lake, config.run_id, running.before["rank"])
-        if files and not gaps:
-            plan = statistics_of_files(spark, [(f.path, str(f.partition["model"]), f.n_bytes) for f in files], question)
-        else:
-            plan = statistics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), question)
-        written = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
-        asking = InferenceSettings(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed)
-        estimates, comparisons = estimates_and_comparisons(written, asking)
-        lake.put(ESTIMATES, estimates, run_id)
-        lake.put(COMPARISONS, comparisons, run_id)
+        spec = spec_of(config, slices)
+        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]))
+
+
+def spec_of(config: RunConfig, slices: SlicesRead) -> EvaluationSpec:
+    """What is asked of every model."""
+    asked = config.evaluate
+    return EvaluationSpec(
+        asked.metrics,
+        asked.traditional,
+        config.positive,
+        asked.ties,
+        label_sets(config),
+        slicings=slices.slicings,
+        item_tables=slices.item_tables,
+        user_tables=slices.user_tables,
+    )
+
+
+def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: EvaluationSpec, gaps: set[str]) -> None:
+    run_id, asked = {"run_id": config.run_id}, config.evaluate
+    files = lake.files(RANKS, config.run_id)
+    for model, why in sorted(unusable_ranks(files).items()):
+        raise DataError(
+            f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what is damaged."
+        )
+    n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() else 0
+    asking = InferenceSettings(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items)
+    chosen = [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
+    if files and not gaps and sum(file.n_bytes for file in files) <= SMALL_BYTES:
+        table = statistics_here(chosen, spec)
+        lake.create(STATISTICS, "BIGINT", run_id)
+        uri = lake.uri(STATISTICS)
+        lake.write_files(STATISTICS, run_id, lambda attempt: [write_file(uri, table, run_id, attempt)])
+        estimates, comparisons = results_of(table, asking, described(spec))
+    else:
+        ranks = None if files and not gaps else ranked_by_all(lake.read(RANKS, config.run_id), gaps)
+        plan = statistics_of_files(spark, chosen, spec) if ranks is None else statistics(ranks, spec)
+        rows = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
+        estimates, comparisons = estimates_and_comparisons(rows, asking, described(spec))
+    lake.put(ESTIMATES, estimates, run_id)
+    lake.put(COMPARISONS, comparisons, run_id)
+    if asked.user_metrics:
+        lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), spec), run_id)
+
+
+@contextmanager
+def slices_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Iterator[SlicesRead]:
+    """The slices of the config, with their codes in files that are removed at the end."""
+    if not (config.slices.items or config.slices.users or config.item_values):
+        yield SlicesRead((), (), ())
+        return
+    if config.staging is None and "/" not in config.lake:
+        raise ConfigError(
+            f"slices: the lake {config.lake} is a schema of a catalog, and workers read slices from files. Give `staging`, a folder that they can write and read."
+        )
+    folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/slices-{uuid4().hex}"
+    id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
+    try:
+        yield read_slices(spark, config.slices, config.item_values, id_type, folder)
+    finally:
+        system, place = located(folder)
+        if system.get_file_info(place).type == fs.FileType.Directory:
+            system.delete_dir(place)
 
 
 def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:

@@ -1,9 +1,10 @@
 """The stages of a run, as data: what each does, reads and writes, and what must be done before it.
 
 The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage
-(jobs/stage.py), the check of output folders (jobs/outputs.py) and docs/stages.md (`python -m jobs.pipeline` prints
-its table) all read STAGES. A stage is one entry here and one file jobs/NAME.py with a function `run`; no stage is
-imported before it runs.
+(jobs/stage.py), the check of output folders (jobs/outputs.py) and the table of docs/stages.md all read STAGES. A stage
+is one entry here and one file jobs/NAME.py with a function `run`; no stage is imported before it runs.
+
+    python -m jobs.pipeline          prints the table of docs/stages.md
 
 In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the
 log of `split`), at the path that the config gives it.
@@ -80,8 +81,8 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     ),
     "evaluate": Stage(
         about="Estimate every metric of a run from its ranks, and compare its models.",
-        reads=(tables.RANKS,),
-        writes=(tables.ESTIMATES, tables.COMPARISONS, tables.STATISTICS),
+        reads=(tables.RANKS, "slices"),
+        writes=(tables.ESTIMATES, tables.COMPARISONS, tables.STATISTICS, tables.USER_METRICS),
         after=("rank",),
     ),
     "report": Stage(
@@ -130,25 +131,28 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
             yield "log", config.split.log
         elif read == "scores":
             yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
+        elif read == "slices":
+            sliced = (*config.slices.items, *config.slices.users)
+            yield from ((f"slices by {', '.join(table.by)}", table) for table in sliced)
         elif isinstance(read, str) and (where := getattr(config.inputs, read, None)):
             yield read, where
 
 
-def as_markdown() -> str:
+def stages_table() -> str:
     """The stages as the table of docs/stages.md."""
-    head = ("stage", "does", "section", "after", "reads", "writes", "Spark")
+    head = ("stage", "what it does", "section of the config", "after", "reads", "writes", "Spark")
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, stage in STAGES.items():
-        writes = [*stage.writes, *stage.folders]
-        cells = [f"`{name}`", stage.about, f"`{stage.section}`" if stage.section else "", ", ".join(stage.after)]
-        cells += [", ".join(map(_shown, names)) for names in (stage.reads, writes)]
-        lines.append("| " + " | ".join([*cells, stage.spark]) + " |")
+        section = f"`{stage.section}`" if stage.section else "none"
+        cells = (name, stage.about, section, ", ".join(stage.after) or "none")
+        written = (*stage.writes, *(f"folder `{folder}`" for folder in stage.folders))
+        lines.append("| " + " | ".join((*cells, _names(stage.reads), _names(written), stage.spark)) + " |")
     return "\n".join(lines)
 
 
-def _shown(table: Table | str) -> str:
-    return f"`{table.name}`" if isinstance(table, Table) else table
+def _names(parts: tuple[Table | str, ...]) -> str:
+    return ", ".join(f"`{part.name}`" if isinstance(part, Table) else part for part in parts) or "none"
 
 
 if __name__ == "__main__":
-    print(as_markdown())
+    print(stages_table())

@@ -2,9 +2,10 @@
 
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads scores, exposures, feedback, catalogue and, where there is one, the truth. Writes catalogue, ranks, quality, quarantine (replaces this
-run_id only: safe to retry). Before it ranks it checks whether the random exposures are random (docs/checks.md). Scores are read once (twice
-where a user's rows are spread over files); evaluating needs only what is written here.
+Reads scores, catalogue, feedback (the training pairs) and the label sets that the config has: exposures, heldout, truth.
+Writes catalogue, ranks, quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it checks whether
+the random exposures are random (docs/checks.md). Scores are read once (twice where a user's rows are scattered over files);
+evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator
@@ -22,12 +23,13 @@ from eval_engine.inputs.catalogue import check_catalogue
 from eval_engine.inputs.direct_read import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.inputs.fingerprints import digest, ranked_from
 from eval_engine.inputs.input_format import input_format
-from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, TABLE, refuse
+from eval_engine.inputs.label_sets import LABEL_SETS, PAIR, TABLE, TRAINED, pair_columns, probability_column
+from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, refuse
 from eval_engine.inputs.read import empty, plain_id, read_input, same_id_types, table_files
 from eval_engine.inputs.score_tables import ScoreTable, forget_copy, score_table
-from eval_engine.lake.commits import WrittenFile, new_attempt
+from eval_engine.lake.commits import delete_uncommitted
 from eval_engine.lake.lake import Lake
-from eval_engine.lake.part_files import Part, Target, delete_uncommitted
+from eval_engine.lake.part_files import Target, WrittenFile, files_of_manifest, new_attempt
 from eval_engine.masked import masked
 from eval_engine.plain_text import plain
 from eval_engine.quality import exposure_checks
@@ -38,7 +40,7 @@ from eval_engine.ranking.facts import Facts
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.ranking.scattered import labels_schema, rows_of_blobs
 from eval_engine.ranking.settings import Ranking
-from eval_engine.ranking.thresholds import thresholds_sql
+from eval_engine.ranking.thresholds import threshold_cutoffs, thresholds_sql
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.session import batches_by_bytes, few_scan_tasks, planned_once
 from eval_engine.spark.worker_types import Plan
@@ -48,8 +50,6 @@ from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import done_with, stage
 
-PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
-EXPOSED = PAIR | {PROBABILITY: "value"}  # the last may be missing
 ITEM = {"item_id": "id", "position": "position"}
 Quality = list[QualityRow]
 
@@ -142,8 +142,9 @@ def failed_trials(lake: Lake, config: RunConfig) -> tuple[str, ...]:
 def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked:
     """Which models need not be ranked, because the lake has them from the same inputs, and which tables do."""
     tables = list(scores_of(config).values())
+    # not evaluate's cutoffs: evaluating at others reads no score again; random.k says which ones thresholds are of
     settings = [config.frame, config.top, config.on_bad_rows, sorted(config.fused_models())]
-    inputs = ranked_from(spark, tables, inputs_of(config).values(), settings)
+    inputs = ranked_from(spark, tables, inputs_of(config).values(), [list(inputs_of(config)), settings])
     if (
         config.on_bad_rows == "quarantine"
     ):  # users that one model did not score are left out for all: each depends on all
@@ -173,7 +174,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
     frames = {
-        source: _read(spark, table, inputs[table], EXPOSED if source == "random" else PAIR)
+        source: _read(spark, table, inputs[table], pair_columns(source))
         for source, table in TABLE.items()
         if table in inputs
     }
@@ -189,10 +190,13 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         ]
         ids = {table.source.name: _ids(table) for table in tables}
         id_type = same_id_types({"catalogue": catalogue} | {TABLE[source]: df for source, df in frames.items()} | ids)
-        n_items, files, written = _catalogue(catalogue, config, lake)
+        attempt = new_attempt()
+        n_items, files, written = _catalogue(catalogue, config, lake, attempt)
         if written:
-            until_done.callback(lake.forget, CATALOGUE, written)
-        settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows)
+            until_done.callback(delete_uncommitted, lake.uri(CATALOGUE), config.run_id, attempt)
+        label_sets = tuple(name for name in LABEL_SETS if name in labels)
+        cutoffs = threshold_cutoffs(config.evaluate.metrics, config.top)
+        settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows, config.frame, label_sets, cutoffs)
         models = _models(tables, config, ranked)
         kept = lake.read(RANKS, config.run_id).where(F.col("model").isin(*ranked.models)) if ranked.models else None
         asked = ranking.RankingRequest(
@@ -200,10 +204,9 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             labels,
             tuple(sorted({*models, *ranked.models})),
             kept,
-            config.frame == "unseen",
             bool(config.fused_models()),
             id_type,
-            config.positive,
+            config.positive if "random" in labels else None,
         )
         with few_scan_tasks(spark):
             found = ranking.assembled(spark, asked, settings)
@@ -211,8 +214,8 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
             found.rows.unpersist
         )  # also after an error: a session that goes on would find the old labels under the same paths
         quality = _judged(found.facts, labels, models, config)
-        told = exposure_checks.exposure_checks(spark, found, config.frame, "logged" in labels, config.checks.level)
-        quality += exposure_checks.stopping(told, config.checks.stop_on)
+        checks = exposure_checks.exposure_checks(spark, found, config.frame, TRAINED in labels, config.checks.level)
+        quality += exposure_checks.stopping(checks, config.checks.stop_on)
         if kept is not None and config.fused_models():
             lake.create(RANKS, id_type, {"run_id": config.run_id})  # it is there: an error if another version made it
             rows = rows_of_blobs(found.rows, "labels", labels_schema(id_type, found.ranking))
@@ -235,14 +238,16 @@ def _pairs(df: DataFrame, table: str, where: Input) -> ranking.Pairs:
     return ranking.Pairs(df if by_spark else None, files, columns, n_bytes)
 
 
-def _catalogue(catalogue: DataFrame, config: RunConfig, lake: Lake) -> tuple[int, tuple[str, ...], WrittenFile | None]:
+def _catalogue(
+    catalogue: DataFrame, config: RunConfig, lake: Lake, attempt: str
+) -> tuple[int, tuple[str, ...], WrittenFile | None]:
     """Number of items, files that workers read them from, and the file that is not committed yet."""
-    folder = None if lake.spark_only_reason else f"{lake.root}/{CATALOGUE.name}"
-    n_items, written = check_catalogue(catalogue, folder, config.run_id)
+    target = None if lake.spark_only_reason else Target(lake.uri(CATALOGUE), config.run_id, attempt)
+    n_items, written = check_catalogue(catalogue, target)
     if not n_items:
         raise empty("catalogue", config.inputs.catalogue.path)
-    if folder and written:
-        return n_items, (f"{folder}/{written.path}",), written
+    if target and written:
+        return n_items, (f"{target.table}/{written.path}",), written
     lake.replace(CATALOGUE, catalogue.coalesce(1), {"run_id": config.run_id})
     stored = lake.read(CATALOGUE, config.run_id).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
     return n_items, tuple(row["file"] for row in stored), None
@@ -293,15 +298,12 @@ def write_ranks(
         lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
         return
     lake.create(RANKS, id_type, where)
-    target = Target(f"{lake.root}/{RANKS.name}", run_id, new_attempt(), inputs)
-    committed: list[Part] = []
-    try:
-        parts = [Part(*row) for row in ranking.written_files(made, target).collect()]
-        files = [WrittenFile(part.path, part.n_bytes, target.partition(part.model), part.stats) for part in parts]
-        lake.commit(RANKS, files, where, kept)
-        committed = parts
-    finally:
-        delete_uncommitted(target, committed)
+
+    def write(attempt: str) -> list[WrittenFile]:
+        target = Target(lake.uri(RANKS), run_id, attempt, inputs)
+        return files_of_manifest(ranking.written_files(made, target).collect())
+
+    lake.write_files(RANKS, where, write, kept)
 
 
 def _staging(config: RunConfig) -> str | None:
@@ -319,11 +321,7 @@ def _ids(table: ScoreTable) -> DataFrame:
 
 def inputs_of(config: RunConfig) -> dict[str, Input]:
     """The input tables that the config has, by name."""
-    return {
-        name: where
-        for name in ("catalogue", "exposures", "feedback", "truth")
-        if (where := getattr(config.inputs, name))
-    }
+    return {name: where for name in ("catalogue", *TABLE.values()) if (where := getattr(config.inputs, name))}
 
 
 def scores_of(config: RunConfig) -> dict[str, Scores]:
@@ -332,7 +330,7 @@ def scores_of(config: RunConfig) -> dict[str, Scores]:
 
 
 def _read(spark: SparkSession, table: str, where: Input, wanted: dict[str, str]) -> DataFrame:
-    return read_input(spark, table, where, wanted, (PROBABILITY,))
+    return read_input(spark, table, where, wanted, tuple(name for name in wanted if name not in (*PAIR, *ITEM)))
 
 
 def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, int], config: RunConfig) -> Quality:
@@ -378,14 +376,12 @@ def _quarantined(found: ranking.Assembled, lake: Lake, run_id: str) -> DataFrame
     """The rows that were kept out, as JSON."""
     table = F.create_map(*[F.lit(x) for entry in TABLE.items() for x in entry])[F.col("source")]
     columns = f"user_id {found.id_type}, source STRING, rule STRING, item_id {found.id_type}, value DOUBLE"
-    rows = rows_of_blobs(
-        found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if found.ranking.probabilities else columns
-    )
+    known = found.ranking.probabilities
+    rows = rows_of_blobs(found.rows, "broken", f"{columns}, {PROBABILITY} DOUBLE" if known else columns)
     row = F.to_json(F.struct(*PAIR), {"ignoreNullFields": "false"})
-    if found.ranking.probabilities:
-        row = F.when(
-            F.col("source") == "random", F.to_json(F.struct(*EXPOSED), {"ignoreNullFields": "false"})
-        ).otherwise(row)
+    for name in known:
+        own = F.struct(*PAIR, F.col(PROBABILITY).alias(str(probability_column(name))))
+        row = F.when(F.col("source") == name, F.to_json(own, {"ignoreNullFields": "false"})).otherwise(row)
     pairs = rows.select(table.alias("table"), "rule", row.alias("row"))
     bad = lake.read(RANKS, run_id).where("problem IS NOT NULL")
     vectors = bad.select(

@@ -37,17 +37,17 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     with stage(Lake(spark, config.lake), config, "report"), spark_progress(spark, console, "Reporting"):
         answers = read_answers(spark, config.lake, config.run_id, config.evaluate.metrics)
         answers = answers._replace(checks=read_checks(spark, config.lake, config.run_id))
-        picture = save_plot(answers, folder / f"{config.run_id}.png", config.evaluate.metrics[0])
+        picture = save_plot(answers, folder / f"{config.run_id}.png")
         facts = run_facts(spark, config.lake, config.run_id)
         settings = run_settings(config.run_id, Lake(spark, config.lake).rows(RUNS, {"run_id": config.run_id}))
         page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings)
     print_report(answers, console)
-    written = masked(f"Tables: {config.lake}   Picture: {picture}   Page: {page}")
-    console.print(Text(plain(written)), soft_wrap=True)
+    for what, path in (("Tables", config.lake), ("Picture", picture), ("Page", page)):
+        console.print(Text(f"{what + ':':8} {plain(masked(str(path)))}"), soft_wrap=True)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
-    """Print a finished run's table."""
+    """Print the report of a finished run."""
     evaluated = fresh(Lake(spark, lake), run_id, "evaluate")
     asked = json.loads(evaluated["config"])["evaluate"]["metrics"]
     answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
@@ -55,38 +55,37 @@ def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
 
 
 def read_answers(spark: SparkSession, lake: str, run_id: str, metrics: tuple[Metric, ...]) -> Answers:
-    """What the run answered; metrics are reported in this order."""
+    """The estimates and comparisons of a run; metrics are reported in this order."""
     rows, confidence = read_estimates(spark, lake, run_id)
     return Answers(rows, read_comparisons(spark, lake, run_id), confidence, metrics)
 
 
 def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[EstimateRow], float]:
     """The run's estimates, and the confidence of their intervals."""
-    found = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
-    if not found:
+    rows = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
+    if not rows:
         raise DataError(
-            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, "
-            "or give another --lake."
+            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give "
+            "another --lake."
         )
-    known = [name for name in EstimateRow._fields if name in found[0]]  # lakes of earlier versions have fewer
-    return [EstimateRow(**{name: row[name] for name in known}) for row in found], found[0]["confidence"]
+    known = [name for name in EstimateRow._fields if name in rows[0]]  # lakes of earlier versions have fewer
+    return [EstimateRow(**{name: row[name] for name in known}) for row in rows], rows[0]["confidence"]
 
 
 def read_comparisons(spark: SparkSession, lake: str, run_id: str) -> list[ComparisonRow]:
     """The run's pairs of models; none in a lake of an earlier version."""
-    return [
-        ComparisonRow(*[row[name] for name in ComparisonRow._fields])
-        for row in Lake(spark, lake).rows(COMPARISONS, {"run_id": run_id})
-    ]
+    rows = Lake(spark, lake).rows(COMPARISONS, {"run_id": run_id})
+    known = [name for name in ComparisonRow._fields if rows and name in rows[0]]
+    return [ComparisonRow(**{name: row[name] for name in known}) for row in rows]
 
 
 def read_checks(spark: SparkSession, lake: str, run_id: str) -> list[CheckLine]:
-    """What the checks of the run's random exposures say."""
+    """The results of the checks of the run's random exposures."""
     return check_lines(Lake(spark, lake).rows(QUALITY, {"run_id": run_id}))
 
 
 def run_facts(spark: SparkSession, lake: str, run_id: str) -> dict[str, str]:
-    """When, with what and on what the run was made; not of the report itself, which is being made."""
+    """The stages of the run, but for the report itself, with their times, versions and inputs."""
     facts = {"run_id": run_id}
     rows = [row for row in Lake(spark, lake).rows(RUNS, {"run_id": run_id}) if row["stage"] != "report"]
     for row in sorted(rows, key=lambda row: row["started_at"]):

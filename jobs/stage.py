@@ -10,7 +10,7 @@ who read it (`inputs`).
 import json
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from eval_engine.config import Input
-from eval_engine.errors import StageError, as_operator_error
+from eval_engine.errors import StageError, Terminated, as_operator_error
 from eval_engine.inputs.fingerprints import digest
 from eval_engine.inputs.input_format import input_format
 from eval_engine.lake.delta_table import delta_version
@@ -59,7 +59,17 @@ def stage(lake: Lake, config: RunConfig, name: str) -> Iterator[Running]:
     outputs: dict[str, str] = {}
 
     def write(status: str, seconds: float | None, error: str | None) -> None:
-        row = (status, started, seconds, shown, _versions(spark), read, error, process, outputs)
+        row = {
+            "status": status,
+            "started_at": started,
+            "seconds": seconds,
+            "config": shown,
+            "versions": _versions(spark),
+            "inputs": read,
+            "error": error,
+            "process": process,
+            "outputs": outputs,
+        }
         lake.put(RUNS, [row], {"run_id": config.run_id, "stage": name})
 
     write("running", None, None)
@@ -71,12 +81,24 @@ def stage(lake: Lake, config: RunConfig, name: str) -> Iterator[Running]:
             yield Running(before, outputs)
             if plan.publishes:
                 outputs[plan.publishes.name] = fingerprint(lake, plan.publishes, config.run_id)
+            # once more: workers of a killed job may have written on for a while, or to a table that did not exist yet
+            lake.clean(plan.lake_tables, config.run_id)
     except BaseException as error:
         now = stage_row(lake, config.run_id, name)
         if now and now.get("process") == process:  # else another job has started the stage since: its row stays
             write("failed", time.monotonic() - clock, masked(f"{type(error).__name__}: {error}")[:2000])
+        if isinstance(error, Terminated):
+            _end_workers(lake, plan.lake_tables, config.run_id, process)
         raise
     write("done", time.monotonic() - clock, None)
+
+
+def _end_workers(lake: Lake, tables: Sequence[Table], run_id: str, process: str) -> None:
+    """Stops Spark, then deletes the files of this process: a cancelled task may write a file after it was cancelled."""
+    if lake.spark_only_reason is None:
+        if lake.spark is not None:
+            lake.spark.stop()
+        lake.clean(tables, run_id, process)
 
 
 def lake_without_spark(root: str) -> Lake | None:

@@ -84,9 +84,8 @@ def _train(config: RunConfig, console: Console) -> "list[Trial]":
     try:
         with training_progress(console) as progress:
             ranking = _run(config) if config.fused_models() else None
-            return train_all(
-                spec, inputs.feedback, inputs.catalogue, inputs.exposures, config.positive, progress, ranking, note
-            )
+            labels = inputs.exposures or inputs.heldout  # users with labels are scored, with or without feedback
+            return train_all(spec, inputs.feedback, inputs.catalogue, labels, config.positive, progress, ranking, note)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'."
@@ -153,6 +152,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
 def _run(config: RunConfig) -> "Run":
     """Where and how the run's ranks are written."""
     from eval_engine.lake.lake import CATALOG_NAME
+    from eval_engine.ranking.thresholds import threshold_cutoffs
     from models.fused import Run
 
     if CATALOG_NAME.fullmatch(config.lake):
@@ -167,6 +167,7 @@ def _run(config: RunConfig) -> "Run":
         config.frame,
         config.top,
         config.on_bad_rows,
+        threshold_cutoffs(config.evaluate.metrics, config.top),
     )
 
 

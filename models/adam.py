@@ -1,10 +1,11 @@
-"""Adam, by torch's own function.
+"""Adam, by torch's functional form.
 
     g = grad + decay w;   m = b1 m + (1 - b1) g;   v = b2 v + (1 - b2) g^2
-    w = w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)                                  [Kingma, Ba 2015] algorithm 1
+    w = w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)                       [Kingma, Ba 2015] algorithm 1
 
-The class torch.optim.Adam imports torch's compiler when it is first made, six seconds of CPU in torch 2.15: more than a small model trains. The
-function below it is public too, and does not. The fused kernel is for CUDA: on CPU it wakes all threads for a handful of numbers.
+The class torch.optim.Adam imports torch's compiler when its first instance is made, which takes six seconds of CPU in
+torch 2.15: more than the training of a small model. The function that it calls is public too, and imports nothing. The
+fused kernel is used on CUDA only: on CPU it starts all threads for a few numbers.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """Parameters and their running moments."""
+    """Parameters and the running means of their gradients and squared gradients."""
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float) -> None:
         self.parameters = list(parameters)
@@ -29,7 +30,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
-        """Move the parameters against their gradients, in place."""
+        """Updates the parameters in place."""
         adam(
             self.parameters,
             list(gradients),
@@ -49,11 +50,11 @@ class Adam:
         )
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The moments and step counts, for a checkpoint."""
         return {"first": self.first, "second": self.second, "steps": self.steps}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         for ours, saved in zip(
             (self.first, self.second, self.steps), (state["first"], state["second"], state["steps"]), strict=True
         ):

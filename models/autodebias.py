@@ -1,12 +1,14 @@
-"""AutoDebias: weights and labels that are learned from a small random set, as the model is.
+"""AutoDebias: weights and imputed labels that are learned from a small random set while the model is trained.
 
-    L(theta, phi) = mean over logged pairs of w1 d(x, y) + mean over all pairs of w2 d(x, m)        [Chen et al. 2021] eq. 13
-    w1 = exp(a_u + b_i + c_y),   w2 = exp(a'_u + b'_i + c'_o),   m = s(e_yo)                         eqs 14 to 16
-    theta'(phi) = theta - eta grad_theta L(theta, phi)          the assumed step
-    phi  <-  phi - mu grad_phi (mean over the random set of d(x(theta'), y))                        by Adam, before each step of theta
+    L(theta, phi) = mean over logged pairs of w1 d(x, y) + mean over all pairs of w2 d(x, m)
+                                                                                      [Chen et al. 2021] eq. 13
+    w1 = exp(a_u + b_i + c_y),   w2 = exp(a'_u + b'_i + c'_o),   m = s(e_yo)          eqs 14 to 16
+    theta'(phi) = theta - eta grad_theta L(theta, phi)                                the assumed step
+    phi  <-  phi - mu grad_phi (mean over the random set of d(x(theta'), y))          by Adam, before each step of theta
 
-d is the cross-entropy, o whether the pair is logged, y its label; "all pairs" are drawn evenly (sampler all_pairs). phi starts at w1 = 1, w2 = exp(-2), m = 1/8:
-nearly plain, with a mild pull of all pairs towards dislike.
+d is the cross-entropy, o says whether the pair is logged, y is its label; "all pairs" are drawn uniformly (sampler
+all_pairs). phi starts at w1 = 1, w2 = exp(-2), m = 1/8: close to the unweighted loss, with a small weight for the label
+"dislike" on all pairs.
 """
 
 from typing import Any
@@ -24,11 +26,11 @@ from models.processes import Processes
 from models.spec.losses import AutoDebias
 
 PLAIN_WEIGHT, PLAIN_LABEL = -2.0, -2.0  # of all pairs at the start: exp(-2) and sigmoid(-2)
-NOT_LOGGED, DISLIKED = 0, 1  # and 2: liked
+NOT_LOGGED, DISLIKED = 0, 1  # 2 is liked
 
 
 class AutoDebiasLoss(nn.Module):
-    """The weighted loss, and the step that learns its weights."""
+    """The weighted loss, and the update of its weights."""
 
     keys: Tensor
     liked: Tensor
@@ -44,9 +46,8 @@ class AutoDebiasLoss(nn.Module):
         self.by_label = nn.Parameter(torch.zeros(2))  # c
         self.by_logged = nn.Parameter(torch.full((2,), PLAIN_WEIGHT))  # c'
         self.label = nn.Parameter(torch.full((3,), PLAIN_LABEL))  # e
-        self.register_buffer(
-            "keys", torch.from_numpy(logged.users * logged.n_items + logged.items), persistent=False
-        )  # sorted
+        keys = torch.from_numpy(logged.users * logged.n_items + logged.items)  # sorted
+        self.register_buffer("keys", keys, persistent=False)
         self.register_buffer("liked", torch.from_numpy(logged.positive.astype(np.int64)), persistent=False)
         self.register_buffer("random_users", torch.from_numpy(random.users), persistent=False)
         self.register_buffer("random_items", torch.from_numpy(random.items), persistent=False)
@@ -65,7 +66,7 @@ class AutoDebiasLoss(nn.Module):
         ).mean(1)
 
     def learn(self, backbone: nn.Module, batch: Batch, generator: torch.Generator, processes: Processes) -> None:
-        """One step of the weights, by what the assumed step of the backbone does to the random set."""
+        """Updates the weights by the gradient of the random set's loss after the assumed step of the backbone."""
         parameters = dict(backbone.named_parameters())
         loss = self(backbone(batch.users, batch.items), batch).mean()
         slopes = torch.autograd.grad(
@@ -84,15 +85,15 @@ class AutoDebiasLoss(nn.Module):
         self.optimizer.step(tuple(processes.added(list(gradients))))
 
     def _state(self, users: Tensor, items: Tensor) -> Tensor:
-        """Not logged, disliked or liked: of pairs (n, k)."""
+        """NOT_LOGGED, DISLIKED or liked, of pairs (n, k)."""
         keys = users[:, None] * self.n_items + items
         at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
         return torch.where(self.keys[at] == keys, DISLIKED + self.liked[at], NOT_LOGGED)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Adam's moments: part of a checkpoint."""
+        """Adam's moments, for a checkpoint."""
         return self.optimizer.state()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         self.optimizer.load(state)

@@ -1,6 +1,7 @@
-"""What losses see: rows of a user and k of its items, the logged one first.
+"""The input of losses: rows of one user and k items, the logged item first.
 
-A row is one logged pair, and what was drawn beside it. Weight 0 is a place that could not be filled, such as a negative of a user who likes everything.
+A row is one logged pair and the items drawn for it. Weight 0 marks an item that could not be drawn, such as a negative
+of a user whose positives are the whole catalogue.
 """
 
 from typing import NamedTuple
@@ -15,13 +16,13 @@ class Batch(NamedTuple):
     users: Tensor  # (n,) int64
     items: Tensor  # (n, k) int64
     labels: Tensor  # (n, k) float32
-    logged: Tensor  # (n, k) bool: False for what was drawn
+    logged: Tensor  # (n, k) bool: False for drawn items
     weights: Tensor  # (n, k) float32: 0 or 1
 
     def rows(self, part: Tensor | slice) -> "Batch":
-        """Some of the rows."""
+        """A batch of some of the rows."""
         return Batch(*(tensor[part] for tensor in self))
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on a device."""
+        """The batch on a device."""
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))

@@ -1,7 +1,8 @@
-"""Unfinished training on disk: a file that is whole or absent, for one model, config and data.
+"""A checkpoint of unfinished training: a file for one model, config and data, which is complete or absent.
 
-It holds the parameters, Adam's moments, the place in the epoch and the generator's state: training goes on as if it had never stopped. It is removed
-when the model's scores or ranks are written.
+It has the parameters, Adam's moments, the row reached in the epoch and the generator's state: training that resumes
+from it gives the same weights as training that was never stopped. It is removed when the model's scores or ranks are
+written.
 """
 
 import time
@@ -10,8 +11,8 @@ from typing import Any
 
 import torch
 
+from eval_engine.storage.atomic_file import replace_atomically
 from models.errors import TrainingError
-from models.whole_file import replaced
 
 
 class Checkpoint:
@@ -22,33 +23,35 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved; None if nothing was."""
+        """The saved state; None if there is none."""
         if not self.path.exists():
             return None
         try:
             content = torch.load(self.path, weights_only=True, map_location="cpu")
             made_from, state = content["made_from"], content["state"]
-        except Exception as error:  # torch raises what pickle, zipfile and its own reader raise
+        except Exception as error:  # torch passes on any error of pickle, zipfile and its own reader
             raise TrainingError(
-                f"{self.path}: not a checkpoint of training ({type(error).__name__}: {error}). Remove it to train from the start."
+                f"{self.path}: not a checkpoint of training ({type(error).__name__}: {error}). "
+                "Remove it to train from the start."
             ) from None
         if made_from != self.made_from:
             raise TrainingError(
-                f"{self.path}: this checkpoint of model {self.model} is of another config, seed or data ({made_from[:12]}, now {self.made_from[:12]}). "
-                "Go back to what it was made from to finish it, or remove the file to train from the start."
+                f"{self.path}: this checkpoint of model {self.model} is of another config, seed or data "
+                f"({made_from[:12]}, now {self.made_from[:12]}). "
+                "Restore that config, seed and data to finish it, or remove the file to train from the start."
             )
         return dict(state)
 
     def due(self) -> bool:
-        """Whether the last one is old enough for another."""
+        """Whether it is time to save again."""
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict[str, Any]) -> None:
-        """Put this state in place of the last."""
+        """Replaces the saved state by this one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replaced(self.path, lambda path: torch.save({"made_from": self.made_from, "state": state}, path))
+        replace_atomically(self.path, lambda path: torch.save({"made_from": self.made_from, "state": state}, path))
         self.saved = time.monotonic()
 
     def remove(self) -> None:
-        """The model is finished."""
+        """Removes the file: the model is finished."""
         self.path.unlink(missing_ok=True)

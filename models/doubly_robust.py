@@ -1,11 +1,13 @@
 """Doubly robust joint learning: a second model imputes the labels of pairs that were not logged.
 
-    L(theta) = mean over all pairs of d(x, r) + mean over logged pairs of w (d(x, y) - d(x, r))     [Wang et al. 2019] eq. 5
-    L(phi)   = mean over logged pairs of w (d(x, r) - d(x, y))^2                                     eq. 6
+    L(theta) = mean over all pairs of d(x, r) + mean over logged pairs of w (d(x, y) - d(x, r))
+                                                                     [Wang et al. 2019] eq. 5
+    L(phi)   = mean over logged pairs of w (d(x, r) - d(x, y))^2     eq. 6
 
-d is the cross-entropy, x the model's number, y the logged label, r = s(x') the imputed one, x' of a matrix factorisation of its own; w = c / p as in
-models/losses.py. The mean over all pairs is that of pairs drawn evenly (sampler all_pairs). L(theta) is unbiased if r is exact or if p is. Both losses
-are minimised in one step: what the other model gives is held fixed.
+d is the cross-entropy, x the model's number, y the logged label, r = s(x') the imputed label with x' from a second
+matrix factorisation; w = c / p as in models/losses.py. The mean over all pairs is estimated by pairs drawn uniformly
+(sampler all_pairs). L(theta) is unbiased if r is exact or if p is. One step minimises both losses: the output of the
+other model is held constant in each.
 """
 
 import numpy as np
@@ -21,12 +23,12 @@ from models.spec.losses import DoublyRobust
 
 
 def doubly_robust(imputed: Tensor, logged_imputed: Tensor, logged_error: Tensor, weights: Tensor) -> Tensor:
-    """Row by row: imputed errors of drawn pairs (n, k), and what the logged pair (n,) says they are off by."""
+    """The loss of each row: the mean imputed error of drawn pairs (n, k), corrected by the error of the logged pair."""
     return imputed.mean(1) + weights * (logged_error - logged_imputed)
 
 
 class DoublyRobustLoss(nn.Module):
-    """The loss of both models; its own parameters are those of the imputation."""
+    """The loss of both models; its parameters are those of the imputation model."""
 
     item_weights: Tensor
 

@@ -1,7 +1,7 @@
-"""Two models as one: softmax(base) + delta softmax(low), low trained on the positives of unpopular items only [bqs] section 3.6.
+"""An ensemble of two models: softmax(base) + delta softmax(low), low trained on positives of unpopular items only.
 
-Unpopular are the `share` of items with the fewest positives, ties by catalogue position. The paper takes its class "low" instead, whose bound is found
-by the elbow of the popularity curve.
+[bqs] section 3.6. Unpopular items are the `share` of items with the fewest positives, ties by catalogue position. The
+paper uses its class "low" instead, whose bound is the elbow of the popularity curve.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from models.scorer import Scorer
 
 
 class EnsembleScorer(nn.Module):
-    """Two scorers, added after a softmax over the catalogue."""
+    """The weighted sum of two scorers, each after a softmax over the catalogue."""
 
     def __init__(self, base: Scorer, low: Scorer, delta: float) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""What can go wrong in training that another setting cures."""
+"""Errors of training that another setting can fix."""
 
 from eval_engine.errors import PlumblineError
 
 
 class TrainingError(PlumblineError):
-    """Training went astray: another learning rate, loss or floor is needed."""
+    """Training failed: another learning rate, loss or floor is needed."""
 
 
 class DivergedError(TrainingError):
-    """The loss, or a score, is no longer a number: what trials of a search may come to."""
+    """The loss or a score is NaN or infinite; a search notes such a trial and goes on."""

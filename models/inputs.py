@@ -1,8 +1,8 @@
-"""A table as its owner keeps it, read into Arrow without Spark: a Parquet file or folder, CSV file or folder (eval_engine/inputs/csv_table.py), or Delta table.
+"""Reads an input table into Arrow without Spark: Parquet, CSV (eval_engine/inputs/csv_table.py) or Delta.
 
-Only the columns asked for are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64, positions int64.
-NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table, column and row; read_rows leaves NULL and NaN
-as they are, for who judges rows one by one.
+Only the requested columns are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64,
+positions int64. NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table,
+column and row. read_rows keeps NULL and NaN, for callers that check each row.
 """
 
 import pyarrow as pa
@@ -27,8 +27,10 @@ from eval_engine.inputs.input_format import input_format
 from eval_engine.lake.commits import delta_uri
 from eval_engine.storage.stored_file import full_path, spelled, unreachable
 
-NUMBERS = {"value": pa.float64(), "position": pa.int64(), "exposure_probability": pa.float64()}
-MEANINGS = {"value": "value", "position": "position", "exposure_probability": "value"}  # of other columns: id
+MEANINGS = dict.fromkeys(("value", "exposure_probability", "propensity"), "value") | {
+    "position": "position"
+}  # else: id
+NUMBERS = {name: pa.int64() if meaning == "position" else pa.float64() for name, meaning in MEANINGS.items()}
 
 
 def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
@@ -40,7 +42,10 @@ def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
 
 
 def read_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
-    """The named columns of a table, cast; NULL and NaN stay. Optional ones come too if they are there, and must be if they are mapped."""
+    """The named columns of a table, cast; NULL and NaN stay.
+
+    An optional column is read if the table has it, and must be there if the config maps it.
+    """
     if input_format(source) == "csv":
         return _csv_rows(source, names, optional)
     dataset = _open(source)
@@ -57,7 +62,7 @@ def read_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...] =
 def _matched(
     source: Input, have: tuple[str, ...], names: tuple[str, ...], optional: tuple[str, ...], hint: str = ""
 ) -> dict[str, str]:
-    """Our name of each column that is read: the table's own name for it."""
+    """The table's own name of each column that is read, by our name."""
     names += tuple(name for name in optional if name in source.columns or name in have)
     theirs = {name: source.columns.get(name, name) for name in names}
     if missing := [column for column in theirs.values() if column not in have]:
@@ -70,25 +75,26 @@ def _matched(
 
 def _empty(source: Input) -> DataError:
     return DataError(
-        f"{source.path}: the table is empty, and there is nothing to learn or score from it. Check the path and the job that fills it."
+        f"{source.path}: the table is empty, and there is nothing to learn or score from it. "
+        "Check the path and the job that fills it."
     )
 
 
 def _csv_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...]) -> pa.Table:
-    """The named columns of a CSV table, in the types that evaluation gives them too."""
+    """The named columns of a CSV table, in the same types as in evaluation."""
     files = [CsvFile(file) for file in csv_files(source.path) or ()]
     dialect = source.csv or Csv()
     if not files and (reason := unreachable(full_path(source.path))):
         raise DataError(
             f"{source.path}: cannot be read as csv: {reason}. Check the path, or copy it to where Arrow reaches it."
         )
-    told = next(
+    header = next(
         (columns for file in files if (columns := table_columns(file, source.path, dialect, source.path))), None
     )
-    if told is None:
+    if header is None:
         raise _empty(source)
-    theirs = _matched(source, sum(told, ()), names, optional, delimiter_hint(told[0]))
-    wanted = csv_table(source.path, source, told, theirs, {name: MEANINGS.get(name, "id") for name in theirs})
+    theirs = _matched(source, sum(header, ()), names, optional, delimiter_hint(header[0]))
+    wanted = csv_table(source.path, source, header, theirs, {name: MEANINGS.get(name, "id") for name in theirs})
     texts = [(file, record, rows) for file in files for record, rows in text_rows(file, wanted)]
     if not sum(rows.num_rows for *_, rows in texts):
         raise _empty(source)
@@ -98,11 +104,12 @@ def _csv_rows(source: Input, names: tuple[str, ...], optional: tuple[str, ...]) 
 
 
 def _open(source: Input) -> ds.Dataset:
-    """The table as an Arrow dataset: nothing but the schema is read yet."""
+    """The table as an Arrow dataset, of which only the schema is read yet."""
     kind = input_format(source)
     if kind == "table":
         raise ConfigError(
-            f"{source.path}: training runs without Spark and cannot read a catalog name. Give the table's path, and format: delta or parquet."
+            f"{source.path}: training runs without Spark and cannot read a catalog name. "
+            "Give the table's path, and format: delta or parquet."
         )
     try:
         if kind == "delta":
@@ -111,7 +118,8 @@ def _open(source: Input) -> ds.Dataset:
     except DeltaError as error:
         raise DataError(
             f"{source.path}: not readable as a Delta table without Spark: {error}. "
-            "If it has deletion vectors or column mapping, rewrite it (REORG TABLE ... APPLY (PURGE)) or give a Parquet copy."
+            "If it has deletion vectors or column mapping, rewrite it (REORG TABLE ... APPLY (PURGE)) "
+            "or give a Parquet copy."
         ) from None
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(
@@ -128,28 +136,31 @@ def _typed(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.Chu
     except pa.ArrowInvalid as error:
         wanted = "a number" if name in NUMBERS else "an id: BIGINT or STRING"
         raise DataError(
-            f"{path}: column {column} has type {values.type}, which does not make {wanted} ({error}). Cast it where the table is made."
+            f"{path}: column {column} has type {values.type}, which does not make {wanted} ({error}). "
+            "Cast it where the table is made."
         ) from None
 
 
 def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
-    """An error if the column holds a NULL or a NaN."""
+    """Raises an error if the column has a NULL or a NaN."""
     if values.null_count:
         row = pc.index(pc.is_null(values), True).as_py()
         raise DataError(
-            f"{path}: column {column} is NULL in {values.null_count:,} of {len(values):,} rows (first: row {row}). Remove those rows, or fill them in."
+            f"{path}: column {column} is NULL in {values.null_count:,} of {len(values):,} rows (first: row {row}). "
+            "Remove those rows, or fill them in."
         )
     if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         row = pc.index(pc.is_nan(values), True).as_py()
         raise DataError(
-            f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. Remove those rows."
+            f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. "
+            "Remove those rows."
         )
 
 
-def _id_type(found: pa.DataType) -> pa.DataType:
-    """The one type ids of this kind are held in."""
-    if pa.types.is_integer(found):
+def _id_type(stored: pa.DataType) -> pa.DataType:
+    """The type of ids here, int64 or string, from the type in the table."""
+    if pa.types.is_integer(stored):
         return pa.int64()
-    if pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found):
+    if pa.types.is_string(stored) or pa.types.is_large_string(stored) or pa.types.is_string_view(stored):
         return pa.string()
     raise pa.ArrowInvalid("neither an integer nor a string")

@@ -2,7 +2,7 @@
 
 mix      eval_engine/kernels/splitmix64.py
 combine  mix(mix(a) + b): order matters, (u, i) and (i, u) differ
-id_keys  BIGINT: the id's own bits; STRING: sum_j (byte_j + 1) P^j mod 2^64 over its UTF-8 bytes, mixed
+id_keys  BIGINT: the bits of the id; STRING: sum_j (byte_j + 1) P^j mod 2^64 over its UTF-8 bytes, mixed
 """
 
 import hashlib
@@ -18,7 +18,7 @@ STRINGS_AT_ONCE = 1 << 20
 
 
 def combine(left: Keys, right: Keys) -> Keys:
-    """One key of two, broadcast as numpy does."""
+    """One key from two, with numpy's broadcasting."""
     return mix(mix(left) + right)
 
 
@@ -28,7 +28,7 @@ def seed_key(seed: int) -> Keys:
 
 
 def unit(keys: Keys) -> npt.NDArray[np.float32]:
-    """Evenly in [0, 1): the upper 24 bits, which a float32 holds exactly."""
+    """Uniform numbers in [0, 1): the upper 24 bits, which a float32 represents exactly."""
     return (keys >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
 
 
@@ -39,7 +39,7 @@ def stream_seed(seed: int, *parts: str | int) -> int:
 
 
 def id_keys(ids: pa.Array) -> Keys:
-    """A key per id, shape (n,)."""
+    """A key for each id, shape (n,)."""
     if pa.types.is_integer(ids.type):
         return np.asarray(ids.to_numpy(), dtype=np.int64).view(np.uint64)
     parts = [_string_keys(ids.slice(start, STRINGS_AT_ONCE)) for start in range(0, len(ids), STRINGS_AT_ONCE)]
@@ -47,7 +47,7 @@ def id_keys(ids: pa.Array) -> Keys:
 
 
 def _string_keys(ids: pa.Array) -> Keys:
-    """The polynomial of each string's bytes, from Arrow's own buffers."""
+    """The polynomial of each string's bytes, from Arrow's buffers."""
     _, offset_buffer, byte_buffer = ids.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
     lengths = np.diff(offsets)
@@ -58,6 +58,6 @@ def _string_keys(ids: pa.Array) -> Keys:
             [np.ones(1, np.uint64), np.cumprod(np.full(lengths.max() - 1, PRIME, np.uint64), dtype=np.uint64)]
         )
         text *= powers[np.arange(len(text)) - np.repeat(offsets[:-1] - offsets[0], lengths)]
-        filled = lengths > 0  # reduceat gives an empty segment its neighbour's value
+        filled = lengths > 0  # for an empty segment reduceat returns the value of its neighbour
         keys[filled] = np.add.reduceat(text, (offsets[:-1] - offsets[0])[filled])
     return mix(keys)

@@ -1,8 +1,8 @@
-"""One model, trained: baselines from counts, gradient models by the one loop, ensembles as two of them.
+"""Trains one model: a baseline from counts, a gradient model by the training loop, an ensemble as two of these.
 
-    learn(model, Ground(data, positive, seed=7, device, progress))   ->   a Scorer, and how training went
+    learn(model, Ground(data, positive, seed=7, device, progress))   ->   a Scorer, and the course of training
 
-A pair that is held out is in no sampler, graph or history of training.
+A held-out pair is in no sampler, graph or history of training.
 """
 
 from pathlib import Path
@@ -35,23 +35,23 @@ from models.spec.train import Model
 from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask
 from models.validation import HeldOutMetric
 
-BASE_ROWS = 1 << 16  # of examples: the average label is known well enough
+BASE_ROWS = 1 << 16  # rows of the sampler from which the average label is estimated
 
 
 class Unfinished(NamedTuple):
-    """Where training that was stopped is kept."""
+    """Where checkpoints of unfinished training are written, and how often."""
 
     folder: Path
-    made_from: str  # hash of everything that the weights follow from
+    made_from: str  # hash of everything that the weights depend on
     minutes: float
 
     def of(self, model: str) -> Checkpoint:
-        """The file of one model."""
+        """The checkpoint of one model."""
         return Checkpoint(self.folder / f"{model}.pt", model, self.made_from, self.minutes)
 
 
 class Ground(NamedTuple):
-    """What all models of a run are trained on and with."""
+    """What all models of a run share: data, rule of positives, seed, device, progress bars, processes, checkpoints."""
 
     data: Interactions
     positive: Positive
@@ -63,14 +63,14 @@ class Ground(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A trained model, and how training went; None for one that is not trained by gradient."""
+    """A trained model, and the course of its training; None if it is not trained by gradient."""
 
     scorer: Scorer
     fit: Fit | None
 
 
 def learn(model: Model, ground: Ground) -> Learned:
-    """One trained model."""
+    """Trains one model."""
     logged = logged_of(ground.data, ground.positive)
     if isinstance(model, Baseline):
         bar = ground.progress.add_task(f"train {model.name}", total=1.0, note="")
@@ -95,7 +95,7 @@ def low_name(ensemble: str) -> str:
 
 
 def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
-    """A gradient model under the config's loss and sampler."""
+    """Trains a gradient model with the config's loss and sampler."""
     task = _task(model, logged, ground)
     bar = ground.progress.add_task(f"train {model.name}", total=model.epochs, note="")
 
@@ -145,18 +145,18 @@ def _loss(model: Backbone, seen: Logged, ground: Ground) -> TrainingLoss:
 
 
 def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
-    """The number that stands for the average label: where a model starts from."""
+    """The number (logit, value or 0) of the average label: the start value of the model's bias."""
     generator = generator_of(seed, "base")
     rows = training.epoch(generator)[:BASE_ROWS]
     batch = training.batch(rows, generator, lambda users, items: torch.zeros(items.shape))
-    weights = (
-        batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights
-    )  # what all_pairs draws has no label
+    # items that all_pairs draws have no label
+    weights = batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights
     share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
     if not 0 < share < 1:
         raise DataError(
-            f"model {model.name}: of {len(seen.users):,} training pairs, {int(seen.positive.sum()):,} are positive; with sampler {model.sampler.kind} "
-            "nothing can be told apart. Check the rule `positive` against the values of the feedback, or lower validation_share."
+            f"model {model.name}: of {len(seen.users):,} training pairs, {int(seen.positive.sum()):,} are positive; "
+            f"with sampler {model.sampler.kind} all labels are equal, and nothing can be learned. "
+            "Check the rule `positive` against the values of the feedback, or lower validation_share."
         )
     if model.loss.kind in PAIRWISE:
         return 0.0

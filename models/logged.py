@@ -12,7 +12,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Logged(NamedTuple):
-    """Pairs, what is known of them, and how large the world is."""
+    """Pairs with their labels and values, and the numbers of users and items."""
 
     users: Ints  # (n_pairs,)
     items: Ints  # (n_pairs,)
@@ -22,21 +22,21 @@ class Logged(NamedTuple):
     n_items: int
 
     def where(self, keep: npt.NDArray[np.bool_]) -> "Logged":
-        """Those pairs only."""
+        """The pairs where keep is True."""
         return self._replace(
             users=self.users[keep], items=self.items[keep], positive=self.positive[keep], values=self.values[keep]
         )
 
     def positives(self) -> "Logged":
-        """The positive pairs only."""
+        """The positive pairs."""
         return self.where(self.positive)
 
     def item_counts(self) -> Ints:
-        """Logged pairs of each item, shape (n_items,)."""
+        """Number of logged pairs of each item, shape (n_items,)."""
         return np.bincount(self.items, minlength=self.n_items)
 
     def unit_values(self) -> npt.NDArray[np.float64]:
-        """Values scaled to 0..1; all 1 if there is but one value."""
+        """Values scaled to 0..1; all 1 if all values are equal."""
         if not len(self.values):
             return self.values
         low, high = self.values.min(), self.values.max()
@@ -44,5 +44,5 @@ class Logged(NamedTuple):
 
 
 def logged_of(data: Interactions, positive: Positive) -> Logged:
-    """All pairs of the feedback, judged."""
+    """All pairs of the feedback, with the rule of positives applied."""
     return Logged(data.users, data.items, positive.of(data.values), data.values, data.n_users, data.n_items)

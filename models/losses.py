@@ -1,15 +1,17 @@
-"""Losses: the model's numbers x of a batch in, a loss per example out; the training loop takes the mean.
+"""Losses: from the model's numbers x of a batch to a loss per example; the training loop takes the mean.
 
     bce     -y log s(x) - (1 - y) log(1 - s(x)) of each pair, s the sigmoid
     mse     (x - y)^2, or (s(x) - y)^2 with link: sigmoid
-    bpr     -log s(x_i - x_j) of the row's positive i and each negative j                          [Rendle et al. 2009]
-    hinge   max(0, 1 - (x_i - x_j))                                                                [Weimer, Karatzoglou, Smola 2008]
-    pd      bpr of e(x) m^gamma, e(x) = elu(x) + 1, m the item's positives over those of the top item  [Zhang et al. 2021] eqs 6, 7
+    bpr     -log s(x_i - x_j) of the row's positive i and each negative j            [Rendle et al. 2009]
+    hinge   max(0, 1 - (x_i - x_j))                                                  [Weimer, Karatzoglou, Smola 2008]
+    pd      bpr of e(x) m^gamma, e(x) = elu(x) + 1,                                  [Zhang et al. 2021] eqs 6, 7
+            m the number of positives of the item over that of the top item
     dr      models/doubly_robust.py
 
-With `propensity` a logged pair counts w_i = c / p_i, c such that the mean over logged pairs is 1; what was drawn counts 1, since no log selected
-it; a comparison counts as its positive does [Schnabel et al. 2016] eq. 10. With `residual_correlation` each batch adds lambda |corr(l, n)|, l the losses of
-its rows and n the logged pairs of their logged items [Boratto, Fenu, Marras 2021] eq. 7; a batch where either is constant adds nothing.
+With `propensity` a logged pair has weight w_i = c / p_i, with c such that the mean over logged pairs is 1; a drawn pair
+has weight 1, because the log did not select it; a comparison has the weight of its positive [Schnabel et al. 2016]
+eq. 10. With `residual_correlation` each batch adds lambda |corr(l, n)|, where l are the losses of its rows and n the
+numbers of logged pairs of their logged items [Boratto, Fenu, Marras 2021] eq. 7; it adds 0 if l or n is constant.
 """
 
 import numpy as np
@@ -27,7 +29,7 @@ Weighted = spec.Bce | spec.Mse | spec.Bpr | spec.Hinge | spec.PopularityDeconfou
 
 
 class WeightedLoss(nn.Module):
-    """A pointwise or pairwise loss, with weights of logged items and Boratto's penalty."""
+    """A pointwise or pairwise loss, with weights per logged item and Boratto's penalty."""
 
     item_weights: Tensor
     popularity: Tensor
@@ -44,9 +46,8 @@ class WeightedLoss(nn.Module):
         )
         self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
         self.register_buffer("popularity", torch.from_numpy(counts.astype(np.float32)))  # (n_items,)
-        self.register_buffer(
-            "share", torch.from_numpy((positives / max(positives.max(initial=0), 1)).astype(np.float32))
-        )  # (n_items,)
+        share = (positives / max(positives.max(initial=0), 1)).astype(np.float32)  # (n_items,)
+        self.register_buffer("share", torch.from_numpy(share))
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         each = self._each(numbers, batch)
@@ -58,7 +59,7 @@ class WeightedLoss(nn.Module):
         return each
 
     def _each(self, numbers: Tensor, batch: Batch) -> Tensor:
-        """The losses of pairs (n, k) or of comparisons (n, k - 1), weighted."""
+        """The weighted losses of pairs (n, k) or of comparisons (n, k - 1)."""
         match self.spec:
             case spec.Bce():
                 return binary_cross_entropy_with_logits(
@@ -89,7 +90,7 @@ class WeightedLoss(nn.Module):
 
 
 def correlation(left: Tensor, right: Tensor) -> Tensor:
-    """Pearson's correlation; 0 where a side is constant."""
+    """Pearson's correlation; 0 if one of the two is constant."""
     left, right = left - left.mean(), right - right.mean()
     scale = (left * left).sum() * (right * right).sum()
     return torch.where(scale > 0, (left * right).sum() / scale.clamp(min=torch.finfo(scale.dtype).tiny).sqrt(), 0.0)
@@ -98,7 +99,7 @@ def correlation(left: Tensor, right: Tensor) -> Tensor:
 def make_loss(
     loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator
 ) -> WeightedLoss | DoublyRobustLoss:
-    """The loss a config names, with the weights that the logged pairs give it."""
+    """The loss that a config names, with weights computed from the logged pairs."""
     if isinstance(loss, spec.DoublyRobust):
         return DoublyRobustLoss(loss, logged, generator)
     return WeightedLoss(loss, logged)

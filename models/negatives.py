@@ -1,10 +1,12 @@
-"""Negatives: items that are no positive of a user.
+"""Negatives: items that are not positives of a user.
 
-even        the r-th item that is no positive of a user, with the positives p_0 < p_1 < ..., is r + #{j : p_j - j <= r}:
-            one search in a sorted array, no rejection
-popular     in proportion to (positives of the item) ** power, drawn again while it is a positive of the user, ROUNDS times at most
+even        uniform: the r-th item that is not a positive of a user with positives p_0 < p_1 < ... is
+            r + #{j : p_j - j <= r}: one search in a sorted array, no rejection
+popular     in proportion to (positives of the item) ** power; drawn again while it is a positive of the user, at most
+            ROUNDS times
 
-A place that cannot be filled, since the user likes the whole catalogue or everything that can be drawn, is marked and counts nothing.
+A negative that cannot be drawn, because the user's positives are the whole catalogue or all items that can be drawn, is
+marked and gets weight 0.
 """
 
 from typing import Protocol
@@ -19,13 +21,13 @@ ROUNDS = 20
 
 
 class Draw(Protocol):
-    """Draws k items for each user: items (n, k), and which of them were found (n, k)."""
+    """Draws k items for each user: items (n, k), and which of them are valid (n, k)."""
 
     def __call__(self, users: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor]: ...
 
 
 class EvenNegatives:
-    """Evenly from all that are no positive."""
+    """Uniform draws from the items that are not positives."""
 
     def __init__(self, known: Logged) -> None:
         positives = known.positives()
@@ -33,22 +35,21 @@ class EvenNegatives:
         self.degree = torch.from_numpy(np.bincount(positives.users, minlength=known.n_users))
         self.start = torch.cumsum(self.degree, 0) - self.degree
         rank = np.arange(len(positives.users)) - self.start.numpy()[positives.users]  # j of p_j
-        self.gaps = torch.from_numpy(
-            positives.users * (self.n_items + 1) + positives.items - rank
-        )  # sorted, and users do not overlap
+        # sorted; the ranges of different users do not overlap
+        self.gaps = torch.from_numpy(positives.users * (self.n_items + 1) + positives.items - rank)
 
     def __call__(self, users: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         free = (self.n_items - self.degree[users])[:, None]
-        # float64 keeps 53 bits: the floor of u * free is even to 1 part in 2^53 / n_items, and below free
+        # float64 has 53 bits: the floor of u * free is uniform to 1 part in 2^53 / n_items, and below free
         r = (torch.rand(len(users), k, generator=generator, dtype=torch.float64) * free).long()
-        found = torch.searchsorted(self.gaps, users[:, None] * (self.n_items + 1) + r, right=True)
-        items = r + found - self.start[users, None]
+        below = torch.searchsorted(self.gaps, users[:, None] * (self.n_items + 1) + r, right=True)
+        items = r + below - self.start[users, None]
         filled = (free > 0).expand_as(items)
         return torch.where(filled, items, 0), filled
 
 
 class PopularNegatives:
-    """In proportion to a power of the count of positives."""
+    """Draws in proportion to a power of the item's number of positives."""
 
     def __init__(self, known: Logged, power: float) -> None:
         positives = known.positives()

@@ -1,12 +1,14 @@
-"""How often a positive comes in an epoch: more often for items that few like.
+"""How often a positive occurs in an epoch: more often if its item has few positives.
 
-    n'_i = n_0 max(rho) / (rho_i d_i)                                  [bqs] eq. 19; rho_i the item's positives
-    d_i  = r_i / max(1, h) + 1                                         eq. 21; r_i the item's rank by popularity from 0, h = |I_H| - 1
-    n_i  = floor(n'_i) + (1 with chance n'_i - floor(n'_i))            eq. 22
+    n'_i = n_0 max(rho) / (rho_i d_i)                          [bqs] eq. 19; rho_i the number of the item's positives
+    d_i  = r_i / max(1, h) + 1                                 eq. 21; r_i the item's rank by popularity from 0,
+                                                               h = |I_H| - 1
+    n_i  = floor(n'_i) + (1 with probability n'_i - floor(n'_i))                    eq. 22
     uniform oversampling: d_i = 1, every item has the same exposure n_0 max(rho)    eq. 20
 
-Jannach: as many positives as there are, drawn with a chance in proportion to exp(-(rho_i / max(rho))^2 / (2 spread^2)). Their paper asks for a
-monotonically falling density and leaves its scale open.
+Jannach: an epoch draws as many positives as there are, with probability proportional to
+exp(-(rho_i / max(rho))^2 / (2 spread^2)). The paper requires a monotonically decreasing density and does not give its
+scale.
 """
 
 from collections.abc import Callable
@@ -36,7 +38,7 @@ def mean_comparisons(popularity: npt.NDArray[np.int64], spec: Oversampled) -> np
 
 
 def comparisons(positives: Logged, spec: Oversampled) -> Epoch:
-    """Rows of an epoch: each positive n_i times, n_i drawn anew."""
+    """Rows of an epoch: each positive n_i times, with n_i drawn in each epoch."""
     mean = torch.from_numpy(mean_comparisons(positives.item_counts(), spec)[positives.items])
     rows = torch.arange(len(mean))
 
@@ -49,12 +51,11 @@ def comparisons(positives: Logged, spec: Oversampled) -> Epoch:
 
 
 def falling_chance(positives: Logged, spread: float) -> Epoch:
-    """Rows of an epoch: as many as there are positives, unpopular items more often."""
+    """Rows of an epoch: as many as there are positives, drawn with a higher probability for unpopular items."""
     counts = positives.item_counts()
     exponent = -((counts / max(counts.max(initial=0), 1) / spread) ** 2)[positives.items] / 2
-    chance = np.exp(
-        exponent - exponent.max(initial=-np.inf)
-    )  # the rarest item at 1: a small spread cannot round all to zero
+    # relative to the rarest item, which gets 1: with a small spread all would round to zero
+    chance = np.exp(exponent - exponent.max(initial=-np.inf))
     upper = torch.from_numpy(np.cumsum(chance) / max(chance.sum(), 1.0))
 
     def epoch(generator: torch.Generator) -> Tensor:

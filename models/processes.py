@@ -1,12 +1,11 @@
-"""Several processes that train one model: each takes its rows of every batch, gradients are added up, and all make the
-same step.
+"""Training of one model by several processes: each computes its rows of a batch, and all apply the summed gradients.
 
     torchrun --nproc-per-node 2 jobs/train.py --config conf/run.yaml          on one machine, gloo on CPU, nccl on GPU
     jobs/train.py --config conf/run.yaml --processes 2                        on a Spark cluster, by TorchDistributor
 
-Every process draws the whole batch from the same generator, so n processes learn from what one would, and differ from
-it by rounding alone. What is a property of a whole batch, not a mean over its rows (SimGCL's contrast, Boratto's
-correlation), is taken over each process's own rows. A single process needs no torch here: a run that has nothing to
+Every process draws the whole batch from the same generator, so n processes learn from the same examples as one, and the
+weights differ by rounding only. A term that is not a mean over the rows of a batch (SimGCL's contrast, Boratto's
+correlation) is computed over each process's own rows. A single process needs no torch here: a run that has nothing to
 train does not import it.
 """
 
@@ -19,26 +18,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-WAIT = timedelta(hours=6)  # others wait while the first one scores what it has to itself
+WAIT = timedelta(hours=6)  # the others wait while the first process scores alone
 
 
 class Processes(NamedTuple):
-    """This process's place among those that train together."""
+    """The rank of this process, and the number of processes that train together."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this one writes what is written once."""
+        """Whether this process writes the files that are written once."""
         return self.rank == 0
 
     def part(self, n: int) -> slice:
-        """The rows of n that are this process's."""
+        """The rows of this process, out of n."""
         return slice(self.rank * n // self.size, (self.rank + 1) * n // self.size)
 
     def added(self, tensors: "list[Tensor]") -> "list[Tensor]":
-        """Sums over all processes."""
+        """The sum of each tensor over all processes."""
         if self.size == 1:
             return tensors
         import torch
@@ -52,7 +51,7 @@ class Processes(NamedTuple):
         ]
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Waits until all processes have called it."""
         if self.size > 1:
             import torch.distributed as dist
 
@@ -61,7 +60,7 @@ class Processes(NamedTuple):
 
 @contextmanager
 def joined(device: str) -> Iterator[Processes]:
-    """The processes that torchrun or TorchDistributor started this one with; alone, if none did. device: cpu, cuda."""
+    """The processes that torchrun or TorchDistributor started; one process if neither did. device: cpu, cuda."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
         return

@@ -1,4 +1,4 @@
-"""A progress bar per model, with loss and rate; nothing is printed where the output is no terminal.
+"""A progress bar per model, with loss and rows per second; nothing is printed if the output is not a terminal.
 
 with training_progress(Console(stderr=True)) as progress:
     train_all(spec, feedback, catalogue, users, positive, progress)

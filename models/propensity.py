@@ -1,4 +1,4 @@
-"""The chance that an item was shown, from how often it was logged.
+"""The probability that an item was shown, estimated from its number of logged pairs.
 
     p_i = max(floor, (n_i / max_j n_j) ** power)        [simpson] eq. 7 with power = (gamma + 1) / 2, scaled to max 1
 
@@ -19,6 +19,6 @@ def item_propensity(counts: npt.NDArray[np.int64], spec: PopularityPropensity) -
 
 
 def inverse_weights(propensity: Floats, counts: npt.NDArray[np.int64]) -> Floats:
-    """1 / p_i, scaled so that the mean over logged pairs is 1: the learning rate then means the same as without weights."""
+    """1 / p_i, scaled so that the mean over logged pairs is 1: the learning rate keeps its scale."""
     weights = 1 / propensity
     return weights * (counts.sum() / (counts @ weights))

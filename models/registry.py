@@ -1,9 +1,10 @@
-"""Models by name: each a composition of backbone, loss and sampler, with its paper's defaults and the grid a search runs over.
+"""Models by name: each a composition of backbone, loss and sampler, with its paper's defaults and a grid for searches.
 
-    {model: bpr_mf, name: bpr_64, dims: 64}   ->   {kind: mf, name: bpr_64, biases: false, loss: {kind: bpr}, sampler: {...}, dims: 64}
+    {model: bpr_mf, name: bpr_64, dims: 64}
+    ->   {kind: mf, name: bpr_64, biases: false, loss: {kind: bpr}, sampler: {...}, dims: 64}
 
-What a config adds replaces what the composition has, key by key, also inside loss and sampler as long as their kind stays. docs/models.md has a row for
-each. No torch here.
+A key of the config replaces that of the composition, also inside loss and sampler if their kind is the same.
+docs/models.md has a row for each model. This module does not import torch.
 """
 
 from collections.abc import Mapping
@@ -13,25 +14,21 @@ DIMS = tuple(range(10, 101, 10))  # [simpson] section 6.2
 RATES = (1e-4, 1e-3, 1e-2, 1e-1)  # [ure] appendix A.4: of learning rate and of weight decay
 NOT_SHOWN: dict[str, Any] = {"kind": "uniform_negatives", "per_positive": 4}  # [bqs] section 4.2: n = 4
 POINTWISE: dict[str, Any] = {"loss": {"kind": "bce"}, "sampler": NOT_SHOWN}
-ON_LOSS: dict[str, Any] = {
-    "stop_on": "loss",
-    "patience": 3,
-}  # what is learned from logged pairs alone is judged by them; their place in a list is biased
+# A model that learns from logged pairs alone stops on their loss: their places in a list of all items are biased.
+ON_LOSS: dict[str, Any] = {"stop_on": "loss", "patience": 3}
 RATINGS: dict[str, Any] = {**ON_LOSS, "loss": {"kind": "mse"}, "sampler": {"kind": "observed", "label": "value"}}
 BPR: dict[str, Any] = {"kind": "mf", "biases": False, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN}
 PROPENSITY: dict[str, Any] = {"kind": "popularity", "power": 0.25, "floor": 0.1}
 
 
-STOPPING: dict[str, Any] = {
-    "stop_on": "ndcg@10",
-    "patience": 10,
-}  # held-out losses of DR, AutoDebias or hard negatives say little of the list
-GRAPH_DECAYS = (0.0, 1e-7, 1e-6)  # more, and the vectors never leave popularity
-GRAPH: dict[str, Any] = {"learning_rate": 0.02}  # a graph starts as popularity, and takes some epochs to leave it
+# Held-out losses of DR, AutoDebias or hard negatives say little about the quality of the list.
+STOPPING: dict[str, Any] = {"stop_on": "ndcg@10", "patience": 10}
+GRAPH_DECAYS = (0.0, 1e-7, 1e-6)  # with more, a graph model keeps ranking by popularity
+GRAPH: dict[str, Any] = {"learning_rate": 0.02}  # a graph model starts at popularity, and takes some epochs to leave it
 
 
 class Composition(NamedTuple):
-    """A model as a config would write it, and what to vary in a search: dotted keys, such as sampler.drawn."""
+    """A model as an entry of a config, and the grid of a search: values by dotted key, such as sampler.drawn."""
 
     spec: dict[str, Any]
     paper: str
@@ -39,7 +36,7 @@ class Composition(NamedTuple):
 
 
 def _gradient(spec: dict[str, Any], paper: str, **grid: tuple[Any, ...]) -> Composition:
-    """A composition whose learning rate and weight decay are searched too."""
+    """A composition whose grid also has learning rate and weight decay."""
     return Composition({**STOPPING, **spec}, paper, {"learning_rate": RATES, "weight_decay": RATES, **grid})
 
 
@@ -147,7 +144,7 @@ REGISTRY: dict[str, Composition] = {
 
 
 def composed(model: object) -> object:
-    """A config's entry with `model: NAME` written out; any other entry as it is."""
+    """A config's entry with `model: NAME` replaced by its composition; any other entry unchanged."""
     if not isinstance(model, Mapping) or "model" not in model:
         return model
     name = model["model"]
@@ -157,7 +154,7 @@ def composed(model: object) -> object:
 
 
 def merged(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with the changes, key by key; a part of another kind is replaced whole."""
+    """The spec with the changes, key by key; a part of another kind is replaced completely."""
     result = dict(spec)
     for key, value in changes.items():
         old = result.get(key)

@@ -1,14 +1,21 @@
-"""Samplers: which examples an epoch learns from. The loop asks for the epoch's rows, shuffled, and then batch by batch for what they hold.
+"""Samplers: which examples an epoch learns from.
 
-    observed              the logged pairs as they are, label = positive or value
-    uniform_negatives     the logged positives, and beside each n items evenly from those that are no positive of the user
-    popularity_negatives  the same, in proportion to (positives of the item) ** power                         [Gantner et al. 2012] weighted BPR
-    hard_negatives        DNS(H, U): of U drawn evenly the H with the highest scores of the model as it is     [Shi et al. 2023]
-    oversampled           a positive of item i comes n_i times, one negative each                             [bqs] eqs 19 to 22
-    rare_positives        positives drawn with a chance that falls with their popularity                      [Jannach et al. 2015]
-    all_pairs             the logged pairs, and beside each n items evenly from all                           [Wang et al. 2019]
+The loop takes the epoch's rows, shuffled, and then the examples of each batch of rows.
 
-Memory is that of the logged pairs: what is drawn lives for one batch. Draws are made on the CPU, the same on every device.
+    observed              the logged pairs, label = positive or value
+    uniform_negatives     the logged positives, each with n items drawn uniformly from those that are not positives of
+                          the user
+    popularity_negatives  the same, drawn in proportion to (positives of the item) ** power
+                                                                     [Gantner et al. 2012] weighted BPR
+    hard_negatives        DNS(H, U): of U drawn uniformly, the H with the highest scores of the current model
+                                                                     [Shi et al. 2023]
+    oversampled           a positive of item i occurs n_i times, with one negative each          [bqs] eqs 19 to 22
+    rare_positives        positives drawn with a probability that decreases with their item's popularity
+                                                                     [Jannach et al. 2015]
+    all_pairs             the logged pairs, each with n items drawn uniformly from all           [Wang et al. 2019]
+
+Memory is that of the logged pairs: draws are kept for one batch. Draws are made on the CPU, and are the same for every
+device.
 """
 
 from collections.abc import Callable
@@ -24,23 +31,23 @@ from models.negatives import Draw, EvenNegatives, PopularNegatives
 from models.oversampling import comparisons, falling_chance
 from models.spec import samplers as spec
 
-Score = Callable[[Tensor, Tensor], Tensor]  # (n,), (n, k) -> (n, k): the model as it is
+Score = Callable[[Tensor, Tensor], Tensor]  # (n,), (n, k) -> (n, k): scores of the current model
 
 
 class Sampler(Protocol):
     """Draws examples; `epoch` and `batch` share one generator."""
 
     def epoch(self, generator: torch.Generator) -> Tensor:
-        """The rows of one epoch, in the order they are learned from."""
+        """The rows of one epoch, in training order."""
         ...
 
     def batch(self, rows: Tensor, generator: torch.Generator, score: Score) -> Batch:
-        """What these rows hold."""
+        """The examples of these rows."""
         ...
 
 
 class LoggedPairs:
-    """Every logged pair once, and beside it `drawn` items evenly from all."""
+    """Every logged pair once, each with `drawn` items drawn uniformly from all."""
 
     def __init__(self, logged: Logged, label: str, drawn: int) -> None:
         self.users, self.items = torch.from_numpy(logged.users), torch.from_numpy(logged.items)
@@ -67,7 +74,7 @@ class LoggedPairs:
 
 
 class PositivesAndNegatives:
-    """Logged positives, each with negatives from a draw; `epoch` says which come in an epoch; left out, each once."""
+    """Logged positives with drawn negatives; `epoch` gives the rows of an epoch, by default each positive once."""
 
     def __init__(
         self, logged: Logged, draw: Draw, per_positive: int, epoch: Callable[[torch.Generator], Tensor] | None = None
@@ -87,7 +94,7 @@ class PositivesAndNegatives:
 
 
 class Hardest:
-    """Of the negatives that another sampler draws, those the model scores highest."""
+    """The negatives of another sampler that the current model scores highest."""
 
     def __init__(self, candidates: PositivesAndNegatives, hardest: int) -> None:
         self.candidates, self.hardest = candidates, hardest
@@ -117,7 +124,7 @@ def positive_first(users: Tensor, positives: Tensor, negatives: Tensor, filled: 
 
 
 def make_sampler(sampler: spec.Sampler, logged: Logged, known: Logged) -> Sampler:
-    """The sampler a config names, over `logged`; no positive of `known` is drawn as a negative."""
+    """The sampler that a config names, over `logged`; no positive of `known` is drawn as a negative."""
     match sampler:
         case spec.Observed():
             return LoggedPairs(logged, sampler.label, 0)
@@ -138,7 +145,10 @@ def make_sampler(sampler: spec.Sampler, logged: Logged, known: Logged) -> Sample
 
 
 def held_out_sampler(sampler: spec.Sampler) -> spec.Sampler:
-    """What held-out pairs are drawn by: as in training, but each once and with even negatives, so that epochs can be compared."""
+    """The sampler of held-out pairs: as in training, but each pair once and with uniform negatives.
+
+    So the losses of different epochs can be compared.
+    """
     match sampler:
         case spec.Observed() | spec.UniformNegatives() | spec.AllPairs():
             return sampler

@@ -3,12 +3,13 @@
     <folder>/shard-00000.parquet ...   user_id, scores BINARY: float32 little-endian in catalogue order
     <folder>/_plumbline.json           written last: model, n_users, n_items, dtype, shards, inputs, fingerprint
 
-A shard is written under a name that starts with `_`, which Spark and Arrow do not read, synced, and renamed. Each shard carries the fingerprint of what
-it holds, so a run that was stopped goes on: shards with this fingerprint stay, all others are removed before the first new one is written, and a
-folder never mixes the scores of two trainings. No manifest: not finished.
+A shard is written under a temporary name, synced and renamed (storage/atomic_file.py). It carries the fingerprint of
+its content, so a run that was stopped can continue: shards with this fingerprint stay, all others are deleted before
+the first new one is written, and a folder never mixes the scores of two trainings. Without a manifest the table is
+not finished.
 
-A block of scores becomes an Arrow column without a copy. Row groups hold at most block_mb (a single longer row makes a group of its own).
-Scores have no dictionary, compression or statistics: they would cost time and save nothing.
+A block of scores becomes an Arrow column without a copy. A row group holds at most block_mb, or a single longer row.
+Scores have no dictionary, compression or statistics: these would cost time and save nothing.
 """
 
 import json
@@ -24,10 +25,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eval_engine.errors import LakeError
+from eval_engine.storage.atomic_file import TEMPORARY, put_in_place, replace_atomically, temporary_path
 from models.errors import DivergedError, TrainingError
 from models.processes import Processes
 from models.scorer import Scorer
-from models.whole_file import put, replaced, unread
 
 MANIFEST = "_plumbline.json"
 FINGERPRINT = b"plumbline.fingerprint"
@@ -75,7 +76,7 @@ def write_scores(
     advance: Callable[[int], None],
     processes: Processes = Processes(),  # noqa: B008 a value that never changes
 ) -> int:
-    """Write the shards that are missing, then the manifest; how many this process wrote. `advance` hears of users done."""
+    """Write the missing shards, then the manifest; the number of shards written. advance: called with users done."""
     n_users = len(content.user_ids)
     starts = range(0, n_users, layout.shard)
     names = [f"shard-{number:05d}.parquet" for number in range(len(starts))]
@@ -106,7 +107,7 @@ def write_scores(
         "inputs": content.inputs,
         "fingerprint": content.fingerprint,
     }
-    replaced(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+    replace_atomically(folder / MANIFEST, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
     return written
 
 
@@ -123,37 +124,36 @@ def binary_column(block: npt.NDArray[np.float32]) -> pa.Array:
 
 
 class _Disk:
-    """A thread that writes while the next block is scored; no more than one piece of work waits for it."""
+    """A thread that writes while the next block is scored; at most one piece of work waits for it."""
 
     def __init__(self, thread: ThreadPoolExecutor) -> None:
         self.thread = thread
         self.last: Future[object] | None = None
 
     def do(self, work: Callable[..., object], *arguments: object) -> None:
-        """Have this done after what was asked before, which is over when this returns."""
+        """Start this work after the work before it, which is finished when this returns."""
         self.wait()
         self.last = self.thread.submit(work, *arguments)
 
     def wait(self) -> None:
-        """Until all is done; an error of it is raised here."""
+        """Wait until all is done; an error of the work is raised here."""
         if self.last is not None:
             self.last.result()
 
 
 def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, int, int], disk: _Disk) -> None:
-    """Users start..stop of the table, a row group at a time, under a name that nobody reads until the disk holds it."""
+    """Write users start..stop of the table, a row group at a time, under a temporary name until it is complete."""
     start, stop, group = span
     schema = pa.schema(
         [("user_id", content.user_ids.type), ("scores", pa.binary())],
         metadata={FINGERPRINT: content.fingerprint.encode()},
     )
-    writer = pq.ParquetWriter(
-        unread(path), schema, use_dictionary=False, compression="none", write_statistics=["user_id"]
-    )
+    temporary = temporary_path(path)
+    writer = pq.ParquetWriter(temporary, schema, use_dictionary=False, compression="none", write_statistics=["user_id"])
 
     def finish() -> None:
         writer.close()
-        put(path)
+        put_in_place(temporary, path)
 
     for first in range(start, stop, group):
         users = np.arange(first, min(first + group, stop))
@@ -173,7 +173,8 @@ def _check(content: Content, users: npt.NDArray[np.int64], block: npt.NDArray[np
     if np.isnan(block.min()):
         user = content.user_ids[int(users[np.isnan(block).any(axis=1).argmax()])].as_py()
         raise DivergedError(
-            f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. Train with a lower learning_rate."
+            f"model {content.model}: the scores of user_id={user} contain NaN, which has no rank. "
+            "Train with a lower learning_rate."
         )
 
 
@@ -184,13 +185,14 @@ def _clear(folder: Path, names: set[str], fingerprint: str) -> None:
     ]
     if strange:
         raise LakeError(
-            f"{folder} holds {strange[0]}, which is not part of a score table. Choose another folder for scores, or move it away."
+            f"{folder} holds {strange[0]}, which is not part of a score table. Choose another folder for scores, or "
+            "move it away."
         )
     (folder / MANIFEST).unlink(missing_ok=True)
     for shard in folder.glob("shard-*.parquet"):
         if shard.name not in names or not _holds(shard, fingerprint):
             shard.unlink()
-    for leftover in folder.glob("_*.tmp"):
+    for leftover in folder.glob(TEMPORARY):
         leftover.unlink()
 
 

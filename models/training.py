@@ -1,9 +1,9 @@
 """The one training loop: mini-batches, Adam, early stopping on held-out pairs, checkpoints.
 
-A pair is held out if hash(seed, user, item) falls below the share, so the split does not move when other pairs come or go. Each epoch draws
-from a generator seeded by (seed, epoch): a run on CPU gives the same weights bit for bit, every time, also if it was killed and went on from a checkpoint.
-The weights of the epoch with the best held-out result are kept; without held-out pairs, those of the last epoch. A loss that is not finite ends training
-with an error.
+A pair is held out if hash(seed, user, item) is below the share, so other pairs do not change whether it is. Each epoch
+draws from a generator seeded by (seed, epoch): a run on CPU always gives the same weights bit for bit, also if it was
+killed and resumed from a checkpoint. The weights of the epoch with the best held-out result are kept; without held-out
+pairs, those of the last epoch. A loss that is not finite ends training with an error.
 """
 
 import copy
@@ -35,17 +35,17 @@ TrainingLoss = WeightedLoss | DoublyRobustLoss | AutoDebiasLoss
 
 
 class Task(NamedTuple):
-    """A backbone, the loss it minimises, where its examples come from, and what early stopping watches."""
+    """A backbone, its loss, the samplers of training and held-out pairs, and the metric of early stopping."""
 
     backbone: Backbone
     loss: TrainingLoss
     training: Sampler
     held_out: Sampler | None
-    metric: HeldOutMetric | None = None  # instead of the loss
+    metric: HeldOutMetric | None = None  # None: early stopping uses the held-out loss
 
 
 class Step(NamedTuple):
-    """What a progress bar shows after a step."""
+    """The state of training after a step, for a progress bar."""
 
     epoch: int
     done: float  # epochs, with fraction
@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What training came to."""
+    """The course of training."""
 
     epochs: int
     best_epoch: int
@@ -63,12 +63,12 @@ class Fit(NamedTuple):
 
 
 def held_out_mask(seed: int, users: Keys, items: Keys, share: float) -> npt.NDArray[np.bool_]:
-    """Which pairs are held out, by their keys, shape (n_pairs,)."""
+    """Which pairs are held out, from their keys, shape (n_pairs,)."""
     return unit(combine(combine(seed_key(stream_seed(seed, "held-out")), users), items)) < share
 
 
 def generator_of(seed: int, *stream: str | int) -> torch.Generator:
-    """The random numbers of one stream."""
+    """The generator of one stream of random numbers."""
     return torch.Generator().manual_seed(stream_seed(seed, *stream))
 
 
@@ -78,9 +78,9 @@ def fit(
     seed: int,
     report: Callable[[Step], None],
     checkpoint: Checkpoint | None = None,
-    processes: Processes = Processes(),  # noqa: B008 a value that never changes
+    processes: Processes = Processes(),  # noqa: B008 an immutable value
 ) -> Fit:
-    """Train the task's backbone in place."""
+    """Trains the task's backbone in place."""
     training = _Training(task, spec, seed, processes)
     if checkpoint is not None and (saved := checkpoint.load()) is not None:
         training.load(saved)
@@ -90,35 +90,34 @@ def fit(
             if checkpoint is not None and processes.first and checkpoint.due():
                 checkpoint.save(training.state())
     if checkpoint is not None and processes.first:
-        checkpoint.save(training.state())  # scoring that is killed does not train again
+        checkpoint.save(training.state())  # if scoring is killed, the next run does not train again
     if training.best is not None:
         task.backbone.load_state_dict(training.best)
     return Fit(len(training.losses), training.best_epoch, tuple(training.losses), tuple(training.held_out))
 
 
 class _Training:
-    """Where training stands: between two steps it can be saved, and loaded elsewhere."""
+    """The state of training, which can be saved and loaded between two steps."""
 
     def __init__(self, task: Task, spec: Gradient, seed: int, processes: Processes) -> None:
         self.task, self.spec, self.seed, self.processes = task, spec, seed, processes
         self.device = next(task.backbone.parameters()).device
-        own = (
-            [] if isinstance(task.loss, AutoDebiasLoss) else list(task.loss.parameters())
-        )  # AutoDebias learns its own from the random set
+        # AutoDebias updates the parameters of its loss itself, from the random set
+        own = [] if isinstance(task.loss, AutoDebiasLoss) else list(task.loss.parameters())
         self.optimizer = Adam([*task.backbone.parameters(), *own], spec.learning_rate, spec.weight_decay)
         self.losses: list[float] = []
         self.held_out: list[float] = []
         self.best: dict[str, Tensor] | None = None
         self.best_epoch = 0
-        self.row, self.total, self.resume = 0, 0.0, None  # of the epoch that is under way
+        self.row, self.total, self.resume = 0, 0.0, None  # of the current epoch
 
     def ended(self) -> bool:
-        """Whether the last epoch is over, or the held-out result no longer improves."""
+        """Whether all epochs are done, or the held-out result no longer improves."""
         n = len(self.losses)
         return n >= self.spec.epochs or (bool(self.held_out) and n - self.best_epoch >= self.spec.patience)
 
     def epoch(self) -> Iterator[Step]:
-        """One pass over the epoch's rows, and what the held-out pairs say of it."""
+        """One pass over the epoch's rows, then the held-out result."""
         number = len(self.losses) + 1
         generator = generator_of(self.seed, "epoch", number)
         order = self.task.training.epoch(generator)
@@ -143,7 +142,7 @@ class _Training:
         self._judge()
 
     def _step(self, rows: Tensor, generator: torch.Generator) -> float:
-        """One step of Adam; the batch's mean loss."""
+        """Makes one step of Adam; returns the batch's mean loss."""
         backbone, loss = self.task.backbone, self.task.loss
         part = self.processes.part(len(rows))
         batch = self.task.training.batch(rows, generator, self._score).rows(part).to(self.device)
@@ -164,7 +163,7 @@ class _Training:
 
     @torch.no_grad()
     def _score(self, users: Tensor, items: Tensor) -> Tensor:
-        """The backbone as it is, for samplers that look for hard negatives."""
+        """Scores of the current backbone, for samplers that choose hard negatives."""
         numbers: Tensor = self.task.backbone(users.to(self.device), items.to(self.device))
         return numbers
 
@@ -176,7 +175,7 @@ class _Training:
         return torch.autocast(self.device.type, torch.bfloat16) if wanted == "bfloat16" else nullcontext()
 
     def _judge(self) -> None:
-        """The held-out result of the epoch that just ended; its weights, if they are the best so far."""
+        """Computes the held-out result of the last epoch, and keeps its weights if it is the best so far."""
         if self.task.held_out is None:
             self.best_epoch = len(self.losses)
             return
@@ -191,7 +190,7 @@ class _Training:
 
     @torch.no_grad()
     def _held_out_loss(self, held_out: Sampler) -> float:
-        """The mean loss of the held-out pairs, which are drawn the same way after every epoch."""
+        """The mean loss of the held-out pairs, with the same draws after every epoch."""
         generator = generator_of(self.seed, "held-out")
         order, sums, n = held_out.epoch(generator), [], 0
         for at in range(0, len(order), self.spec.batch_size):
@@ -204,24 +203,25 @@ class _Training:
         return result
 
     def _check(self, loss: float, where: str) -> None:
-        """An error if the loss is NaN or infinite."""
+        """Raises an error if the loss is NaN or infinite."""
         if not math.isfinite(loss):
             spec = self.spec
+            epoch = len(self.losses) + where.startswith("step")
             raise DivergedError(
-                f"model {spec.name}: the loss is {loss} in epoch {len(self.losses) + (where.startswith('step'))}, {where}: {self._cause()}. "
+                f"model {spec.name}: the loss is {loss} in epoch {epoch}, {where}: {self._cause()}. "
                 f"Lower learning_rate ({spec.learning_rate:g} now), or raise weight_decay or the propensity floor."
             )
 
     def _cause(self) -> str:
-        """Whether parameters are broken already, or only this batch is."""
+        """Whether a parameter is not finite, or only the output for this batch."""
         for name, value in self.task.backbone.named_parameters():
             if not torch.isfinite(value).all():
-                return f"the parameter {name} is no longer finite, its largest entry in size was driven up step by step"
+                return f"the parameter {name} is no longer finite, because earlier steps were too large"
         largest = max(float(value.detach().abs().max()) for value in self.task.backbone.parameters())
-        return f"all parameters are finite (largest {largest:.3g}), but their products are not"
+        return f"all parameters are finite (largest absolute value {largest:.3g}), but their products are not"
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """The state for a checkpoint."""
         return {
             "backbone": self.task.backbone.state_dict(),
             "loss": self.task.loss.state_dict(),
@@ -236,7 +236,7 @@ class _Training:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         self.task.backbone.load_state_dict(state["backbone"])
         self.task.loss.load_state_dict(state["loss"])
         self.optimizer.load(state["optimizer"])

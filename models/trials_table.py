@@ -1,16 +1,14 @@
-"""The lake's trials table as training writes it, without Spark: a row for each model of a run, put in place when the
-model is done or has failed.
-"""
+"""The lake's trials table as training writes it, without Spark: a row per model that is done or has failed."""
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from eval_engine.errors import LakeError
-from eval_engine.lake.commits import commit_files, write_file
-from eval_engine.lake.delta_table import arrow_schema, make_table, rows_of
+from eval_engine.lake.commits import replace_files
+from eval_engine.lake.delta_table import first_line, make_table, rows_of
+from eval_engine.lake.rows import write_rows
 from eval_engine.tables import TRIALS
 from models.spec.train import Model
 
@@ -35,25 +33,20 @@ def note_trial(uri: str, run_id: str, trial: Trial) -> None:
         row["inputs"] == trial.inputs and row["status"] == "done" for row in trials_of(uri, run_id, name)
     ):
         return
-    where, schema = {"run_id": run_id, "model": name}, arrow_schema(TRIALS, "BIGINT")
-    row = _row(trial)
+    where = {"run_id": run_id, "model": name}
     try:
         make_table(uri, TRIALS, "BIGINT")
-        columns = {
-            column: pa.array([row[column]], schema.field(column).type) for column in TRIALS.names if column not in where
-        }
-        commit_files(uri, TRIALS, [write_file(uri, pa.table(columns), where)], where)
+        replace_files(uri, TRIALS, where, lambda attempt: write_rows(uri, TRIALS, [_row(trial)], where, attempt))
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"The lake's table {uri} cannot be written: {str(error).splitlines()[0]} "
-            "Give a writable `lake` in the config."
+            f"The lake's table {uri} cannot be written: {first_line(error)} Give a writable `lake` in the config."
         ) from None
 
 
 def trials_of(uri: str, run_id: str, model: str | None = None) -> list[dict[str, Any]]:
     """The rows of a run, or of one model of it; none if there is no table."""
     try:
-        return rows_of(uri, {"run_id": run_id} | ({"model": model} if model else {}))
+        return rows_of(uri, TRIALS, {"run_id": run_id} | ({"model": model} if model else {}))
     except TableNotFoundError:
         return []
 

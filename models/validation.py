@@ -1,6 +1,11 @@
-"""What early stopping watches: the held-out loss, or recall@K or ndcg@K of held-out positives in the list of all items that are not in training.
+"""The metric of early stopping: recall@K or ndcg@K of held-out positives.
 
-recall@K = hits / held-out positives,   ndcg@K = sum over hits of 1/log2(1 + rank), over that of the best list; means over at most USERS users, the first by hash.
+The list ranks all items but the training positives.
+
+    recall@K = hits / held-out positives
+    ndcg@K   = sum over hits of 1/log2(1 + rank), divided by that of the best list
+
+The metric is the mean over at most USERS users, the first by hash.
 """
 
 import numpy as np
@@ -23,7 +28,8 @@ class HeldOutMetric:
         self.kind, self.k = kind, min(int(k), seen.n_items)
         if not held_out.positive.any():
             raise DataError(
-                f"model {model}: stop_on {name} needs held-out positives, and none was held out. Raise validation_share, or stop on the loss."
+                f"model {model}: stop_on {name} needs held-out positives, and none was held out. "
+                "Raise validation_share, or stop on the loss."
             )
         self.seen, self.wanted = seen.positives(), held_out.positives()
         users = np.unique(self.wanted.users)
@@ -41,9 +47,9 @@ class HeldOutMetric:
     def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The metric of each of these users, shape (n,)."""
         scores = scorer.score_block(users).astype(np.float32, copy=True)
-        scores[_cells(self.seen, users)] = -np.inf
+        scores[_pair_indices(self.seen, users)] = -np.inf
         wanted = np.zeros(scores.shape, bool)
-        wanted[_cells(self.wanted, users)] = True
+        wanted[_pair_indices(self.wanted, users)] = True
         top = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
         hits = np.take_along_axis(wanted, top, axis=1)
         n_wanted = wanted.sum(axis=1)
@@ -53,7 +59,7 @@ class HeldOutMetric:
         return hits @ gain / np.cumsum(gain)[np.minimum(n_wanted, self.k) - 1]
 
 
-def _cells(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _pair_indices(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Rows and columns of these users' pairs in their block; users are sorted."""
     start, stop = np.searchsorted(pairs.users, users), np.searchsorted(pairs.users, users, side="right")
     rows = np.repeat(np.arange(len(users)), stop - start)

@@ -1,6 +1,6 @@
-"""A trained model that is a vector per user and per item: x_ui = u . v. What is left of a backbone once it is trained.
+"""The scorer of a backbone with a vector per user and per item: x_ui = u . v.
 
-The item matrix is made once, not with every block: of 1e6 items it is larger than a block of scores.
+The item matrix is computed once, not for every block: with 1e6 items it is larger than a block of scores.
 """
 
 import numpy as np

@@ -53,6 +53,7 @@ class SmallRun:
             order[:, :5],
             order[:, 5 : 5 + EXPOSED],
         )  # positions; disjoint, as the frame unseen demands
+        self.held = order[:, 3 + EXPOSED : 8 + EXPOSED]  # positions; two are exposed too. Not in the run: hold_out
         self.scores = {
             name: rng.integers(-4, 5, (USERS, ITEMS)).astype(np.float32) for name in ("a", "b")
         }  # few values: many ties
@@ -75,6 +76,11 @@ class SmallRun:
             "top": 9,
             "evaluate": {"metrics": ["recall@3", "recall@9"], "traditional": ["recall@2"]},
         }
+
+    def hold_out(self) -> None:
+        """Gives the run held-out pairs."""
+        self.tables["heldout"] = self.pairs(self.held)
+        self.config["inputs"]["heldout"] = {"path": str(self.folder / "in" / "heldout")}
 
     def pairs(self, positions: np.ndarray) -> pa.Table:
         """Labelled pairs of every user at these positions."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-VOCABULARY = ("errors", "config", "metric", "positive", "tables", "masked", "plain_text")
+VOCABULARY = ("errors", "config", "metric", "positive", "columns", "tables", "masked", "plain_text")
 ROOMS = (  # a room imports itself, the vocabulary and the rooms before it
     "kernels",
     "statistics",

@@ -1,88 +1,248 @@
-"""Metrics with their certainty, in one call per estimator: for arrays in memory, without tables or Spark.
+"""Metrics with their certainty, in one call each: for arrays in memory, without tables or Spark.
 
     ure_NAME           over all candidates, from randomly exposed pairs (estimators/ure.py)
     full_NAME          the same, from complete labels: what is not labelled is no positive (estimators/full_exposure.py)
     traditional_NAME   among the labelled items only (estimators/traditional.py)
+    holdout_NAME       of logged pairs kept from training (estimators/holdout.py)
 
     >>> import numpy as np
     >>> from eval_engine.kernels.rank_facts import rank_facts
-    >>> facts = rank_facts(np.array([[4, 3, 2, 1], [1, 2, 3, 4]]) / 1.0, items=[[0, 2], [1, 3]], values=[[1, 0], [1, 0]])
-    >>> ure_recall(facts, k=2).value, ure_auc(facts).value
-    (0.5, 0.5)
+    >>> scores = np.array([[4, 3, 2, 1], [1, 2, 3, 4]]) / 1.0
+    >>> facts = rank_facts(scores, items=[[0, 2], [1, 3]], values=[[1, 0], [1, 0]])
+    >>> ure_recall(facts, k=2).value, ure_auc(facts).value, ure_rbp(facts, k=2, p=0.5).value
+    (0.5, 0.5, 0.5)
+    >>> ure_recall(facts, k=2).per_user.tolist()
+    [1.0, 0.0]
 
-Each says in its docstring what it is an estimate of. positive says which pairs are positives, such as
-positive=facts.value >= 4; it may be left out if values are 0 and 1, or False and True.
+Items that a model was trained on are no candidates: exclude them.
+
+    >>> facts = rank_facts(scores, items=[[2], [1]], values=[[1], [1]], excluded=[[0, 1], [3]])
+    >>> ure_recall(facts, k=1).per_user.tolist()
+    [1.0, 0.0]
+
+The functions are those of the registry. A metric's first mean over users has its plain name (ure_recall is `ure_macro` recall in the tables), others end in theirs
+(ure_recall_micro, ure_recall_balanced, full_ndcg_mean); `evaluate` takes the names of the tables. Each says in its docstring what it is an estimate of. positive says which pairs
+are positives, such as positive=facts.value >= 4; it may be left out if values are 0 and 1, or False and True.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from eval_engine.estimators import full_exposure, traditional, ure
-from eval_engine.estimators.estimator import Estimator
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.estimators.estimator import MetricTerms, Terms, divided
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.kernels.arrays import Bools
+from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, terms_of
+from eval_engine.estimators.user_batch import UserBatch, batch_of
+from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.metric import KINDS, Metric
+from eval_engine.statistics.balanced import Strata
+from eval_engine.statistics.bucket_sums import N_COARSE
+from eval_engine.statistics.comparison import Comparison
+from eval_engine.statistics.comparison import compare as compare_models
+from eval_engine.statistics.paired import paired
 from eval_engine.statistics.ratio import Estimate, estimate, ratio_sums
 
-NO_CUTOFF = 1  # an estimator of the whole list does not look at k
+Doubles = npt.NDArray[np.float64]
+FAMILIES = ("ure", "full", "traditional", "holdout")
+MEANS = ("macro", "mean", "micro", "balanced")  # the first that a metric has, has its plain name
+SETS = ("random", "truth", "heldout")
 
 
-class AtK(Protocol):
-    """A metric of the top k."""
+class UserEstimate(Estimate):
+    """An estimate with what each user adds to it, and the same of slices where they were asked for."""
 
-    def __call__(
-        self, facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
-    ) -> Estimate:
-        """The estimate with its interval."""
+    terms: Terms
+    slices: Mapping[int, "UserEstimate"]
 
-
-class WholeList(Protocol):
-    """A metric of the whole list."""
-
-    def __call__(
-        self, facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
-    ) -> Estimate:
-        """The estimate with its interval."""
+    @property
+    def per_user(self) -> Doubles:
+        """Each user's own value, numerator / denominator; NaN of users who are left out."""
+        return divided(*self.terms)
 
 
-def at_k(estimator: Estimator) -> AtK:
-    """The estimator as a function of facts and a cutoff."""
+def evaluate(
+    facts: RankFacts,
+    estimator: str,
+    metric: str,
+    positive: Bools | None = None,
+    ties: str = "expected",
+    confidence: float = 0.95,
+    slice: Ints | None = None,
+    user_slice: Ints | None = None,
+) -> UserEstimate:
+    """An estimate by the names of the tables, such as evaluate(facts, "ure_macro", "recall@10").
 
-    def estimated(
-        facts: RankFacts, k: int, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
-    ) -> Estimate:
-        labelled = Labelled(facts, positive, all_labelled=estimator.source == "truth")
-        return estimate(ratio_sums(estimator.terms(labelled, k, ties)), confidence)
+    slice: a code for each labelled pair, by its item; user_slice: for each user. The estimates of each code are in `slices`: of the positives of that
+    code, and of the users of that code.
+    """
+    own = Metric.parse(metric)
+    batch, terms = batch_of(facts, positive, SETS), formula(estimator, own.base)
+    view = terms.estimator.view(batch)
+    found = _estimated(terms, own, batch, view, np.arange(facts.n_users), ties, confidence)
+    found.slices = {}
+    if slice is not None:
+        codes = np.asarray(slice)
+        if codes.shape != facts.value.shape:
+            raise ValueError(
+                f"slice must have a code for each of the {facts.value.size} pairs, found shape {codes.shape}"
+            )
+        distinct, numbers = np.unique(codes, return_inverse=True)
+        sliced, users, code_of = view.sliced("", numbers.reshape(-1)[view.positive], distinct.size)
+        parts = terms.of(batch, sliced, users, own.k, ties, **own.parameters)
+        nobody = view.no_positives
+        empty = terms.of(batch, nobody, np.arange(facts.n_users), own.k, ties, **own.parameters)
+        for number, code in enumerate(distinct.tolist()):
+            a, b = (column.copy() for column in empty)
+            inside = code_of == number
+            a[users[inside]], b[users[inside]] = (column[inside] for column in parts)
+            kinds = _kinds(terms, batch, nobody)
+            if kinds is not None:
+                kinds[users[inside]] = _kinds(terms, batch, sliced)[inside]  # type: ignore[index]
+            found.slices[code] = _of_terms(terms, Terms(a, b), kinds, confidence)
+    if user_slice is not None:
+        codes = np.asarray(user_slice)
+        if codes.shape != (facts.n_users,):
+            raise ValueError(
+                f"user_slice must have a code for each of the {facts.n_users} users, found shape {codes.shape}"
+            )
+        for code in np.unique(codes).tolist():
+            users = np.flatnonzero(codes == code)
+            found.slices[code] = _estimated(terms, own, batch, view.of(users), users, ties, confidence)
+    return found
 
-    estimated.__doc__ = f"{estimator.estimand} ({estimator})"
-    return estimated
+
+def compare(
+    facts_a: RankFacts,
+    facts_b: RankFacts,
+    estimator: str,
+    metric: str,
+    positive: Bools | None = None,
+    ties: str = "expected",
+    confidence: float = 0.95,
+    margin: float = 0.01,
+) -> Comparison:
+    """One model against another on the same users, paired: the difference a - b, its interval and p. The facts are of the same pairs in the same order."""
+    if facts_a.offsets.tolist() != facts_b.offsets.tolist() or not np.array_equal(facts_a.value, facts_b.value):
+        raise ValueError(
+            "the two models must be ranked on the same labelled pairs of the same users, in the same order"
+        )
+    own = Metric.parse(metric)
+    terms = formula(estimator, own.base)
+    if terms.estimator.combine is not None:
+        raise ValueError(
+            f"{estimator} has no terms of single users to pair: compare by another estimator, or through the tables"
+        )
+    both = []
+    for facts in (facts_a, facts_b):
+        batch = batch_of(facts, positive, SETS)
+        view = terms.estimator.view(batch)
+        both.append(terms.of(batch, view, np.arange(facts.n_users), own.k, ties, **own.parameters))
+    a, b = (np.array(columns) for columns in zip(*both, strict=True))
+    n_users = int((b[0] > 0).sum())
+    (found,) = compare_models(paired(a, b), n_users, confidence, margin)
+    return found
 
 
-def whole_list(estimator: Estimator) -> WholeList:
-    """The estimator as a function of facts."""
-    of = at_k(estimator)
-
-    def estimated(
-        facts: RankFacts, positive: Bools | None = None, ties: str = "expected", confidence: float = 0.95
-    ) -> Estimate:
-        return of(facts, NO_CUTOFF, positive, ties, confidence)
-
-    estimated.__doc__ = of.__doc__
-    return estimated
+def _estimated(
+    terms: MetricTerms, metric: Metric, batch: UserBatch, view: Labelled, users: Ints, ties: str, confidence: float
+) -> UserEstimate:
+    """The estimate of the users of a view."""
+    each = terms.of(batch, view, users, metric.k, ties, **metric.parameters)
+    return _of_terms(terms, each, _kinds(terms, batch, view), confidence)
 
 
-ure_recall = at_k(ure.URE_MACRO)
-ure_recall_micro = at_k(ure.URE_MICRO)
-ure_precision = at_k(ure.URE_PRECISION)
-ure_dcg = at_k(ure.URE_DCG)
-ure_ndcg = at_k(ure.URE_NDCG)
-ure_auc = whole_list(ure.URE_AUC)
-ure_map = at_k(ure.URE_MAP)
-full_recall = at_k(full_exposure.FULL_MACRO)
-full_recall_micro = at_k(full_exposure.FULL_MICRO)
-full_precision = at_k(full_exposure.FULL_PRECISION)
-full_dcg = at_k(full_exposure.FULL_DCG)
-full_ndcg = at_k(full_exposure.FULL_NDCG)
-full_ndcg_mean = at_k(full_exposure.FULL_NDCG_MEAN)  # what ure_ndcg estimates
-full_auc = whole_list(full_exposure.FULL_AUC)
-full_map = at_k(full_exposure.FULL_MAP)
-traditional_recall = at_k(traditional.TRADITIONAL)
+def _kinds(terms: MetricTerms, batch: UserBatch, view: Labelled) -> Ints | None:
+    """The strata of the users, where the estimator has some."""
+    return None if terms.estimator.stratum is None else terms.estimator.stratum(batch, view)
+
+
+def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float) -> UserEstimate:
+    """The estimate of users with these terms and strata."""
+    found = UserEstimate(*estimate(ratio_sums(each), confidence))
+    if kinds is not None:
+        found = UserEstimate(*_combined(terms, each, kinds, confidence), *found[4:])
+    found.terms, found.slices = each, {}
+    return found
+
+
+def _combined(terms: MetricTerms, each: Terms, kinds: Ints, confidence: float) -> tuple[float, float, float, float]:
+    """Value, standard error and interval by what the estimator makes of strata; users are dealt to the jackknife's units in turn."""
+    assert terms.estimator.combine is not None
+    if kinds.size == 0 or kinds.min() < 0 or np.isnan(each.numerator).any():
+        return (np.nan,) * 4
+    distinct, which = np.unique(kinds, axis=0, return_inverse=True)
+    row = np.arange(len(kinds)) % N_COARSE * len(distinct) + which.reshape(-1)
+    columns = (np.ones(len(kinds)), each.numerator, each.numerator**2)
+    users, sums, squares = (
+        np.bincount(row, x, minlength=N_COARSE * len(distinct)).reshape(N_COARSE, -1).astype(np.float64)
+        for x in columns
+    )
+    exposures, candidates, positives = distinct.T
+    found = terms.estimator.combine(Strata(exposures, candidates, positives, users, sums[None], squares[None]))
+    value, width = float(found.models.values[0]), float(found.half_widths(confidence)[0])
+    return value, float(found.standard_errors()[0]), value - width, value + width
+
+
+def names() -> dict[str, tuple[str, str]]:
+    """The functions of this module that the registry gives: their names, and the estimator and metric of each."""
+    found: dict[str, tuple[str, str]] = {}
+    for family in FAMILIES:
+        for metric, kernel in METRICS.items():
+            means = [mean for mean in MEANS if _has(f"{family}_{mean}", metric)]
+            for n, mean in enumerate(means):
+                name = f"{family}_{metric}" if n == 0 else f"{family}_{metric}_{mean}"
+                found[name] = f"{family}_{mean}", metric
+            if family in ESTIMATORS and terms_of(ESTIMATORS[family], kernel):
+                found[f"{family}_{metric}"] = family, metric
+    return found
+
+
+def _has(estimator: str, metric: str) -> bool:
+    return estimator in ESTIMATORS and terms_of(ESTIMATORS[estimator], METRICS[metric]) is not None
+
+
+def _function(name: str, estimator: str, metric: str) -> Callable[..., UserEstimate]:
+    """The function of an estimator and a metric: facts, the cutoff if there is one, then as in `evaluate`, and the metric's parameters by name."""
+    kind, own = KINDS[metric], formula(estimator, metric)
+
+    def at_k(
+        facts: RankFacts,
+        k: int,
+        positive: Bools | None = None,
+        ties: str = "expected",
+        confidence: float = 0.95,
+        slice: Ints | None = None,
+        user_slice: Ints | None = None,
+        **parameters: float,
+    ) -> UserEstimate:
+        inside = f"({','.join(f'{name}={value!r}' for name, value in parameters.items())})" if parameters else ""
+        return evaluate(facts, estimator, f"{metric}{inside}@{k}", positive, ties, confidence, slice, user_slice)
+
+    def whole_list(
+        facts: RankFacts,
+        positive: Bools | None = None,
+        ties: str = "expected",
+        confidence: float = 0.95,
+        slice: Ints | None = None,
+        user_slice: Ints | None = None,
+    ) -> UserEstimate:
+        return evaluate(facts, estimator, metric, positive, ties, confidence, slice, user_slice)
+
+    found: Callable[..., UserEstimate] = at_k if kind.at_k else whole_list
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"{own.estimand} ({own})"
+    return found
+
+
+FUNCTIONS: dict[str, Callable[..., UserEstimate]] = {name: _function(name, *what) for name, what in names().items()}
+globals().update(FUNCTIONS)
+
+
+def __getattr__(name: str) -> Any:
+    """Functions of metrics and estimators that were registered since."""
+    if name in (known := names()):
+        return _function(name, *known[name])
+    raise AttributeError(f"module {__name__} has no {name}")

@@ -1,13 +1,16 @@
-"""Labelled pairs of some users under one model, with what of them is positive: what estimators are made of.
+"""Labelled pairs of some users under one model, with what of them is positive: what metrics are made of.
 
     n_u  positives among the labelled      e_u  labelled pairs      N_u  candidates
-    w_i  what a labelled pair stands for: 1 / its exposure probability where that is known, else N_u / e_u, since e_u of N_u were drawn evenly
+    w_i  what a labelled pair stands for: a weight that is given, 1 / its exposure probability where that is known, else N_u / e_u,
+         since e_u of N_u were drawn evenly
 
-Sums over positives are made once per gain, cutoff and tie policy, and shared by all estimators that need them.
+Sums over positives are made once per gain, cutoff and tie policy, and shared by all metrics that need them. Three views of the same pairs need no new sums over all of
+them: some of the users (of), users taken apart by the slice of their positives (sliced), and users without their positives (no_positives).
 """
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +18,7 @@ import numpy.typing as npt
 from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.gain import gain_table, gained, gained_after
-from eval_engine.kernels.order_among_labels import Ahead, ahead, pairs_won, places_among
+from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 
 Doubles = npt.NDArray[np.float64]
@@ -25,11 +28,16 @@ class Labelled:
     """Some users' labelled pairs under one model."""
 
     def __init__(
-        self, facts: RankFacts, positive: Bools | None = None, all_labelled: bool = False, cutoffs: Sequence[int] = ()
+        self,
+        facts: RankFacts,
+        positive: Bools | None = None,
+        all_labelled: bool = False,
+        cutoffs: Sequence[int] = (),
+        weight: Doubles | None = None,
     ) -> None:
         """positive says which pairs are positives; left out, those with value 1, and other values than 0 and 1 are an
         error. all_labelled: what is not labelled is no positive, and w_i = 1. cutoffs: those that will be asked for,
-        to be worked out together."""
+        to be worked out together. weight: w_i of each pair."""
         positive = _ones(facts) if positive is None else np.asarray(positive)
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
             raise ValueError(
@@ -38,58 +46,154 @@ class Labelled:
         self.facts, self.positive = facts, positive
         self.offsets: Ints = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]  # of the positives
         self.above, self.tied = facts.above[positive], facts.tied[positive]
-        self.n_positive = np.diff(self.offsets).astype(np.float64)
         self.n_labelled = facts.n_labels.astype(np.float64)
         self.candidates = facts.candidates.astype(np.float64)
-        self.complete: Bools = (
-            self.n_labelled == self.candidates
-        ) | all_labelled  # of each user: every candidate is labelled
+        # of each user: every candidate is labelled
+        self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled
+        if weight is None and facts.probability is not None:
+            weight = 1 / facts.probability
+        self._weights = weight  # of all pairs
+        self.weight = None if weight is None else weight[positive]
         self._all_labelled, self._cutoffs = all_labelled, cutoffs
+        self._root: Labelled = self
+        self._index: Ints | None = None  # the positives' numbers in the root
+        self._users: Ints | None = None  # the users' numbers in the root
+        self.label_set = ""  # its name, in a batch
+        self._begin(None)
+
+    def _begin(self, parent: "Labelled | None") -> None:
+        self.n_positive = np.diff(self.offsets).astype(np.float64)
+        self._parent = parent  # whose sums are these users' too
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
+        self._active: dict[int, tuple[Ints, Labelled]] = {}
+        self._apart: dict[str, tuple[Labelled, Ints, Ints]] = {}
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are."""
+        return self.candidates.size
+
+    def _view(self, users: Ints, offsets: Ints, index: Ints, same_positives: bool) -> "Labelled":
+        """Users by number, as often as they are named, each with the positives of these numbers."""
+        view = object.__new__(Labelled)
+        view._root, root = self._root, self._root
+        view._index = index if self._index is None else self._index[index]
+        view._users = users if self._users is None else self._users[users]
+        view.offsets = offsets
+        view.above, view.tied = self.above[index], self.tied[index]
+        view.n_labelled, view.candidates = self.n_labelled[users], self.candidates[users]
+        view.complete = self.complete[users]
+        view.weight = None if self.weight is None else self.weight[index]
+        view.facts, view.positive, view._weights = root.facts, root.positive, root._weights
+        view.label_set = self.label_set
+        view._all_labelled, view._cutoffs = self._all_labelled, () if same_positives else self._cutoffs
+        view._begin(self if same_positives else None)
+        view._chosen = users
+        return view
+
+    _chosen: Any = None  # numbers of the users in the parent
+
+    def active(self, k: int) -> tuple[Ints, "Labelled"]:
+        """The users with a positive that may be in the top k, by number, and their view."""
+        if k not in self._active:
+            users = np.flatnonzero(self.first < k)
+            self._active[k] = users, self.of(users)
+        return self._active[k]
+
+    @cached_property
+    def tied_view(self) -> tuple[Ints, "Labelled"]:
+        """The users with a positive that is level with another candidate, and their view: only they have bounds beside their value."""
+        ends = np.concatenate([[0], np.cumsum(self.tied > 0)])[self.offsets]
+        users = np.flatnonzero(np.diff(ends))
+        return users, self.of(users)
 
     def of(self, users: Ints) -> "Labelled":
         """The same of some users, in this order; kept until others are asked for."""
         if self._some is None or self._some[0] is not users:
-            facts = self.facts
-            lengths = facts.n_labels[users]
+            lengths = np.diff(self.offsets)[users]
             offsets = np.concatenate([[0], np.cumsum(lengths)])
-            pairs = np.arange(offsets[-1]) + np.repeat(facts.offsets[users] - offsets[:-1], lengths)
-            score = facts.score[pairs] if facts.score.size else facts.score
-            chosen = (facts.value[pairs], score, facts.above[pairs], facts.tied[pairs], facts.candidates[users])
-            probability = None if facts.probability is None else facts.probability[pairs]
-            self._some = (
-                users,
-                Labelled(
-                    RankFacts(offsets, *chosen, probability), self.positive[pairs], self._all_labelled, self._cutoffs
-                ),
-            )
+            index = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
+            self._some = users, self._view(users, offsets, index, True)
         return self._some[1]
 
+    def sliced(self, name: str, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
+        """Each user once for each slice that a positive of theirs is in, with the positives of that slice; their numbers, and the slices. codes: of each positive;
+        name: of the slicing, whose view is kept."""
+        if name not in self._apart:
+            user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+            key = user * n_codes + codes
+            order = np.argsort(key, kind="stable")
+            new = np.ones(order.size, np.bool_)
+            new[1:] = key[order][1:] != key[order][:-1]
+            first = np.flatnonzero(new)
+            users, slices = np.divmod(key[order][first], max(n_codes, 1))
+            self._apart[name] = self._view(users, np.append(first, order.size), order, False), users, slices
+        return self._apart[name]
+
     @cached_property
-    def weight(self) -> Doubles | None:
-        """w_i of each positive, where exposure probabilities are known."""
-        return None if self.facts.probability is None else 1 / self.facts.probability[self.positive]
+    def no_positives(self) -> "Labelled":
+        """The same users, with none of their pairs a positive."""
+        n = self.n_users
+        return self._view(np.arange(n), np.zeros(n + 1, np.int64), np.empty(0, np.int64), False)
+
+    @cached_property
+    def among(self) -> "Labelled":
+        """The same pairs in a world of the labelled items alone: their places among those, and no weights."""
+        above, tied = places_among(self.facts.offsets, self.facts.above, self.facts.tied, self.positive)
+        n_labels = self.facts.n_labels.astype(np.int32)
+        world = Labelled(self.facts._replace(candidates=n_labels, probability=None), self.positive, True, self._cutoffs)
+        world.above, world.tied, world.label_set = above, tied, self.label_set
+        return world
+
+    def weighted(self, weight: Doubles) -> "Labelled":
+        """The same pairs, each with this weight."""
+        found = Labelled(self.facts, self.positive, self._all_labelled, self._cutoffs, weight)
+        found.label_set = self.label_set
+        return found
+
+    @cached_property
+    def first(self) -> Ints:
+        """The least `above` of each user's positives, int64; beyond every cutoff for a user without any."""
+        found = np.full(self.n_users, np.iinfo(np.int64).max)
+        some = np.flatnonzero(self.n_positive > 0)
+        if some.size:
+            found[some] = np.minimum.reduceat(self.above, self.offsets[some])
+        return found
+
+    @property
+    def all_positives(self) -> Doubles:
+        """The number of each user's positives, those of other slices among them."""
+        root = self._root
+        return root.n_positive if self._users is None else root.n_positive[self._users]
 
     @cached_property
     def scale(self) -> Doubles:
-        """N_u / e_u of each user; 0 without a labelled pair. With known probabilities 1: weights stand in the sums already."""
+        """N_u / e_u of each user; 0 without a labelled pair. With known weights 1: they stand in the sums already."""
         if self.weight is not None:
-            return np.ones(self.facts.n_users)
+            return np.ones(self.n_users)
         return np.where(self.complete, 1.0, _ratio(self.candidates, self.n_labelled))
 
     @cached_property
     def total(self) -> Doubles:
-        """The weight of each user's positives: sum w_i, but for `scale`; without known probabilities n_u."""
+        """The weight of each user's positives: sum w_i, but for `scale`; without known weights n_u."""
         return self.n_positive if self.weight is None else self._add(self.weight)
 
     @cached_property
-    def _within(self) -> tuple[Ints, Ints]:
-        return places_among(self.facts.offsets, self.facts.above, self.facts.tied, self.positive)
-
-    @cached_property
     def _ahead(self) -> Ahead:
+        if self._parent is not None and "_ahead" in vars(self._parent):
+            index = self._of_parent()
+            return Ahead(*(x[index] for x in self._parent._ahead))
         return ahead(self.offsets, self.above, self.weight)
+
+    def _of_parent(self) -> Ints:
+        """The numbers of these positives in the parent."""
+        assert self._parent is not None
+        lengths = np.diff(self.offsets)
+        numbers: Ints = np.arange(self.offsets[-1]) + np.repeat(
+            self._parent.offsets[self._chosen] - self.offsets[:-1], lengths
+        )
+        return numbers
 
     @cached_property
     def _two(self) -> Doubles:
@@ -99,16 +203,10 @@ class Labelled:
         both = _ratio(self.candidates * (self.candidates - 1), self.n_labelled * (self.n_labelled - 1))
         return np.where(self.complete, 1.0, both)
 
-    def gained(self, gain: str, k: int, ties: str, within: bool = False) -> Doubles:
-        """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`; within: at their ranks among the labelled pairs only, unweighted."""
-        above, tied = self._within if within else (self.above, self.tied)
-        weight = None if within else self.weight
-        return self._at(
-            f"{gain} within" if within else gain,
-            k,
-            ties,
-            lambda ks: gained(gain, (self.offsets, above, tied), ks, ties, weight),
-        )
+    def gained(self, gain: str, k: int, ties: str) -> Doubles:
+        """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`."""
+        places = self.offsets, self.above, self.tied
+        return self._at(gain, k, ties, lambda ks: gained(gain, places, ks, ties, self.weight))
 
     def precisions(self, k: int, ties: str) -> Doubles:
         """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, as estimated for all candidates, scale and all."""
@@ -127,28 +225,45 @@ class Labelled:
         """The sums of what is asked, at k; the first time with those of all cutoffs that will be asked for."""
         sums = self._sums.setdefault((what, ties), {})
         if k not in sums:
-            cutoffs = self._cutoffs if k in self._cutoffs else (k,)
-            sums.update(zip(cutoffs, found(cutoffs), strict=True))
+            if self._parent is not None and k in (known := self._parent._sums.get((what, ties), {})):
+                sums[k] = known[k][self._chosen]
+            else:
+                cutoffs = self._cutoffs if k in self._cutoffs else (k,)
+                sums.update(zip(cutoffs, found(cutoffs), strict=True))
         return sums[k]
+
+    @cached_property
+    def _below(self) -> tuple[Doubles, Doubles, Doubles]:
+        """Of all users' positives: the negatives below each and those level with it; of each user: all negatives. NaN where unknown places decide."""
+        facts = self.facts
+        return negatives_below(facts.offsets, facts.above, facts.tied, self.positive, self._weights)
 
     def pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
         """Pairs of a positive and a negative in which the positive is above, and all such pairs, of each user; a level pair counts `level`."""
-        if self.weight is None and self.complete.all():
-            return self._all_pairs_won(level)
-        weight = None if self.facts.probability is None else 1 / self.facts.probability
-        return pairs_won(self.facts.offsets, self.facts.above, self.facts.tied, self.positive, weight, level)
+        root, chosen = self._root, slice(None) if self._users is None else self._users
+        if root.weight is None and root.complete.all():
+            lost, negatives = root._lost(level), (root.candidates - root.n_positive)[chosen]
+            mine = self._add(lost if self._index is None else lost[self._index])
+            return self.n_positive * negatives - mine, self.n_positive * negatives
+        below, same, negatives = root._below
+        won = below + level * same
+        won = won if self._index is None else won[self._index]
+        weight = np.ones(won.size) if self.weight is None else self.weight
+        return self._add(weight * won), self._add(weight) * negatives[chosen]
 
-    def _all_pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
-        """The same where every candidate that is no labelled positive is a negative: those above a positive are the candidates above it but for positives."""
+    def _lost(self, level: float) -> Doubles:
+        """The negatives above each positive where every candidate that is no labelled positive is a negative: the candidates above it but for positives."""
         negatives = self.candidates - self.n_positive
-        user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
-        lost = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
+        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+        lost: Doubles = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
         unknown = (
             self.tied == UNKNOWN
-        )  # below every negative that has a place; among those that have none, nobody knows where
-        n_unknown = self._add(unknown)[user]
-        lost[unknown] = np.where(self.candidates[user] - self.above > n_unknown, np.nan, negatives[user])[unknown]
-        return self.n_positive * negatives - self._add(lost), self.n_positive * negatives
+        )  # below every negative that has a place; among those without, the order is not known
+        if unknown.any():
+            n_unknown = self._add(unknown)[user]
+            beside = self.candidates[user] - self.above > n_unknown
+            lost[unknown] = np.where(beside, np.nan, negatives[user])[unknown]
+        return lost
 
     def ideal_dcg(self, k: int, n_positive: Doubles) -> Doubles:
         """The DCG at k of a list that begins with this many positives, linear between whole numbers."""
@@ -158,12 +273,12 @@ class Labelled:
 
     def _add(self, x: Doubles | Bools) -> Doubles:
         """The sum of x over each user's positives."""
-        user = np.repeat(np.arange(self.facts.n_users), np.diff(self.offsets))
-        return np.bincount(user, weights=x, minlength=self.facts.n_users).astype(np.float64)
+        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+        return np.bincount(user, weights=x, minlength=self.n_users).astype(np.float64)
 
 
 def _ones(facts: RankFacts) -> Bools:
-    """The pairs with value 1; an error if a value is neither 0 nor 1: nobody has said which ratings are positives."""
+    """The pairs with value 1; an error if a value is neither 0 nor 1: nothing says which ratings are positives."""
     ones: Bools = facts.value == 1
     for pair in np.flatnonzero(~ones & (facts.value != 0))[:1]:
         raise DataError(

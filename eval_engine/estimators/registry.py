@@ -1,31 +1,104 @@
-"""Every estimator there is; a run computes those of its metrics whose source it has.
+"""Every metric and every estimator by name; an estimator has every metric that one of its means over users serves.
 
->>> [str(estimator) for estimator in estimators_of("recall")]
-['full_macro recall', 'full_micro recall', 'full_selected recall', 'traditional recall', 'ure_macro recall', 'ure_micro recall']
+    >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
+    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro']
+    >>> [str(one) for one in formulas("recall")]
+    ['full_macro recall', 'traditional recall', 'holdout recall', 'ure_balanced recall', 'ure_macro recall', 'full_selected recall', 'ure_micro recall', 'full_micro recall']
+    >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
+    ('URE macro', 'URE')
 
-Balanced URE (`ure_balanced recall`) is made of the sums of ure_macro by the number of exposed positives: statistics/balanced.py.
+ESTIMATORS is in the order in which a report shows them. Modules of other packages add theirs by register_metric and register_estimator; docs/extending.md.
 """
 
-from collections.abc import Sequence
-
 from eval_engine.errors import DataError
-from eval_engine.estimators import full_exposure, traditional, ure
-from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.balanced_ure import URE_BALANCED
+from eval_engine.estimators.estimator import Estimator, MetricTerms
+from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MEAN, FULL_MICRO, FULL_SELECTED
+from eval_engine.estimators.holdout import HOLDOUT
+from eval_engine.estimators.lists import LISTS
+from eval_engine.estimators.metrics.auc import AUC
+from eval_engine.estimators.metrics.average_precision import MAP
+from eval_engine.estimators.metrics.coverage import COVERAGE
+from eval_engine.estimators.metrics.dcg import DCG
+from eval_engine.estimators.metrics.gini import GINI
+from eval_engine.estimators.metrics.hit_rate import HIT_RATE
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.mrr import MRR
+from eval_engine.estimators.metrics.ndcg import NDCG
+from eval_engine.estimators.metrics.precision import PRECISION
+from eval_engine.estimators.metrics.r_precision import R_PRECISION
+from eval_engine.estimators.metrics.rbp import RBP
+from eval_engine.estimators.metrics.recall import RECALL
+from eval_engine.estimators.traditional import TRADITIONAL
+from eval_engine.estimators.ure import URE_MACRO, URE_MEAN, URE_MICRO
+from eval_engine.metric import MetricKind, register
 
-ESTIMATORS: tuple[Estimator, ...] = (*full_exposure.ESTIMATORS, *traditional.ESTIMATORS, *ure.ESTIMATORS)
+METRICS: dict[str, MetricKernel] = {}
+ESTIMATORS: dict[str, Estimator] = {}
 
 
-def estimators_of(metric: str) -> tuple[Estimator, ...]:
-    """The estimators of a metric."""
-    return tuple(estimator for estimator in ESTIMATORS if estimator.metric == metric)
+def register_metric(metric: MetricKernel) -> None:
+    """Makes a metric known to every estimator and to Metric.parse."""
+    METRICS[metric.name] = metric
+    register(MetricKind(metric.name, metric.at_k, metric.parameters))
 
 
-def estimator(name: str, metric: str, among: Sequence[Estimator] = ESTIMATORS) -> Estimator:
-    """The estimator of this name and metric; an error if there is none: no estimator has to have every metric."""
-    for one in among:
-        if (one.name, one.metric) == (name, metric):
-            return one
-    raise DataError(
-        f"statistics: there is no estimator {name} of {metric}. Another version may have written these rows: run "
-        "jobs/evaluate.py again."
-    )
+def register_estimator(estimator: Estimator) -> None:
+    """Makes an estimator known."""
+    ESTIMATORS[estimator.name] = estimator
+
+
+for _metric in (
+    RECALL, PRECISION, DCG, NDCG, MAP, HIT_RATE, AUC, RBP, MRR, R_PRECISION, COVERAGE, GINI,
+):  # fmt: skip
+    register_metric(_metric)
+for _estimator in (
+    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, URE_BALANCED, URE_MEAN, URE_MACRO, FULL_SELECTED, URE_MICRO, FULL_MICRO,
+):  # fmt: skip
+    register_estimator(_estimator)
+
+
+def formulas(metric: str) -> list[MetricTerms]:
+    """A metric under every estimator that has it, in the order of ESTIMATORS."""
+    found = (terms_of(estimator, METRICS[metric]) for estimator in ESTIMATORS.values())
+    return [one for one in found if one is not None]
+
+
+def formula(estimator: str, metric: str) -> MetricTerms:
+    """A metric under an estimator; an error if there is no such: no estimator has to have every metric."""
+    own, kernel = ESTIMATORS.get(estimator), METRICS.get(metric)
+    terms = terms_of(own, kernel) if own and kernel else None
+    if terms is None:
+        raise DataError(
+            f"statistics: there is no estimator {estimator} of {metric}. Another version may have written these rows: run "
+            "jobs/evaluate.py again."
+        )
+    return terms
+
+
+def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
+    """The metric under this estimator: by the first of its means that the metric has; None if there is none."""
+    if estimator.only is not None and metric.name not in estimator.only:
+        return None
+    for mean in estimator.means:
+        kernel = metric.means.get(mean)
+        if kernel is not None and not (kernel.complete_only and estimator.sampled):
+            words = estimator.words.get(kernel.users) or estimator.words["positive"]
+            estimand = _estimand(estimator, mean, kernel)
+            return MetricTerms(
+                estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, kernel.unknown,
+                kernel.denominator,
+            )  # fmt: skip
+    return None
+
+
+def _estimand(estimator: Estimator, mean: str, kernel: Kernel) -> str:
+    """What the ratio of the sums is an estimate of, in a sentence."""
+    over = f" {estimator.over}" if estimator.over else ""
+    words = estimator.words.get(kernel.users) or estimator.words["positive"]
+    caveats = [kernel.sampled] if estimator.sampled and kernel.sampled else []
+    caveats += [estimator.caveat] if estimator.caveat else []
+    end = "".join(f"; {caveat}" for caveat in caveats)
+    if mean == "micro":
+        return f"{kernel.quantity[0].upper()}{kernel.quantity[1:]}{over}, all users taken together{end}."
+    return f"The mean of {kernel.quantity}{over} over {words.counted}{end}."

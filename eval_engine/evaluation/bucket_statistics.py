@@ -8,67 +8,154 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eval_engine.evaluation.spec import EvaluationSpec, win_metric_of
-from eval_engine.evaluation.user_sums import ROW
+from eval_engine.evaluation.list_counts import histograms, list_cutoffs
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ITEMS, ROW, ZERO
+from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.kernels.arrays import Ints
 from eval_engine.statistics.bucket_sums import COUNTS, LIMB, SUMS, Sums, added
 from eval_engine.statistics.pairwise_wins import wins
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
+from eval_engine.tables import STATISTICS
+
+WITHOUT_BOUNDS = SUMS.index("a_low")
 
 
-def statistics_rows(packed: list[tuple[Any, ...]], question: EvaluationSpec) -> pa.RecordBatch:
+def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.RecordBatch:
     """Rows of the statistics table, but for run_id, of rows of PACKED: all that there is of some buckets."""
-    asked, compared = question.asked(), question.compared()
+    asked, compared, lists = spec.asked(), spec.compared(), spec.lists()
     models = sorted({row[1] for row in packed})
     own = [(models.index(row[1]), np.frombuffer(row[2], ROW)) for row in packed if row[2] is not None]
-    model_of = np.repeat([model for model, _ in own], [rows.size for _, rows in own])
-    every, model_of = _added_rows(np.concatenate([np.empty(0, ROW), *(rows for _, rows in own)]), model_of)
-    cells = every["cell"]
+    model_of: Ints = np.repeat([model for model, _ in own], [rows.size for _, rows in own]).astype(np.int64)
+    every = np.concatenate([np.empty(0, ROW), *(rows for _, rows in own)])
+    every, model_of = _added_rows(*_spread(*_added_rows(every, model_of), spec))
+    some = every["counts"].any(axis=1)  # slices that nobody is in are no rows
+    every, model_of = every[some], model_of[some]
+    cells, bucket = every["cell"], np.where(every["bucket"] >= COARSE, every["bucket"] - COARSE, every["bucket"])
 
     def told(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(pa.array(cells))
 
+    names = [formula.estimator.name for formula, _ in asked] + [estimator.name for estimator, _, _ in lists]
+    metrics = [metric for _, metric in asked] + [metric for _, _, metric in lists]
+    slices = pa.array([ALL, *spec.slice_names()], pa.string())
+    sliced = every["slice"] != EVERYTHING
+    bounded = np.where(sliced[:, None], np.arange(len(SUMS)) < WITHOUT_BOUNDS, True)
     columns: dict[str, pa.Array] = {
         "model": pa.array(models, pa.string()).take(pa.array(model_of)),
-        "estimator": told([e.name for e, _ in asked], pa.string()),
-        "metric": told([e.metric for e, _ in asked], pa.string()),
-        "k": told([m.k for _, m in asked], pa.int32()),
+        "estimator": told(names, pa.string()),
+        "metric": told([m.name for m in metrics], pa.string()),
+        "k": told([m.k for m in metrics], pa.int32()),
+        "slice": slices.take(pa.array(every["slice"].astype(np.int64) + 1)),
         "stratum": pa.StructArray.from_arrays(
             [pa.array(every["stratum"][:, n], pa.int32()) for n in range(3)],
             ["exposures", "candidates", "positives"],
             mask=pa.array((every["stratum"] < 0).any(axis=1)),
         ),
-        "bucket": pa.array(every["bucket"], pa.int32()),
+        "bucket": pa.array(bucket, pa.int32()),
         **{name: pa.array(every["counts"][:, n]) for n, name in enumerate(COUNTS)},
-        **{name: _decimals(every["whole"][:, n], every["part"][:, n]) for n, name in enumerate(SUMS)},
+        **{name: _decimals(every["whole"][:, n], every["part"][:, n], bounded[:, n]) for n, name in enumerate(SUMS)},
     }
-    pairwise_wins = [
-        compared.index(win_metric_of(m)) if e.name.startswith("ure") and win_metric_of(m) in compared else -1
-        for e, m in asked
-    ]
-    columns["wins"] = _wins_column(
-        models, every, model_of, np.array(pairwise_wins), _won(packed, models, len(compared))
-    )
-    return pa.RecordBatch.from_pydict(columns)
+    win_columns = [
+        next((n for n, (_, other) in enumerate(compared) if other == spec.win_metric_of(metric)), -1)
+        if formula.estimator.role == "estimate"
+        and formula.estimator.stratum is None
+        and "random" in formula.estimator.needs
+        else -1
+        for formula, metric in asked
+    ] + [-1] * len(lists)
+    won = _won([row for row in packed if row[0] < COARSE], models, len(compared))
+    columns["wins"] = _wins_column(models, every, model_of, np.array(win_columns, np.int64), won)
+    columns["items"] = pa.nulls(every.size, pa.map_(pa.int64(), pa.int64()))
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in STATISTICS.names if name != "run_id"})
+    more = _list_rows(packed, models, spec, batch.schema)
+    return batch if more is None else pa.concat_batches([batch, more])
+
+
+def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tuple[npt.NDArray[Any], Ints]:
+    """Users without a positive, for each slice of items; then what all cells of a group share, for each of its cells."""
+    groups = [group.cells for group in spec.groups()]
+    if lists := spec.lists():
+        groups.append(tuple(range(len(spec.asked()), len(spec.asked()) + len(lists))))
+    zero = rows["slice"] == ZERO
+    if zero.any():
+        codes, first = [], 0
+        for slicing in spec.slicings:
+            codes += list(range(first, first + slicing.n_codes)) if slicing.of == "item" else []
+            first += slicing.n_codes
+        copies = np.tile(rows[zero], len(codes))
+        copies["slice"] = np.repeat(codes, int(zero.sum()))
+        models = np.concatenate([model_of[~zero], np.tile(model_of[zero], len(codes))])
+        rows, model_of = _added_rows(np.concatenate([rows[~zero], copies]), models)
+    shared = np.flatnonzero(rows["cell"] < 0)
+    own = np.flatnonzero(rows["cell"] >= 0)
+    group = -1 - rows["cell"][shared]
+    sizes = np.array([len(cells) for cells in groups], np.int64)[group]
+    flat = np.array([cell for cells in groups for cell in cells], np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(cells) for cells in groups])])[group]
+    copied = np.repeat(shared, sizes)
+    place = np.arange(copied.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    index = np.concatenate([copied, own])
+    spread = rows[index]
+    spread["cell"][: copied.size] = flat[np.repeat(starts, sizes) + place]
+    return spread, model_of[index]
 
 
 def _added_rows(rows: npt.NDArray[Any], model_of: Ints) -> tuple[npt.NDArray[Any], Ints]:
     """Rows with the same key in one, in the order of their keys; and the model of each."""
-    keys = [model_of, rows["cell"], rows["bucket"], *rows["stratum"].T]
+    n_cells, n_slices = (
+        int(rows[name].max(initial=0)) - int(rows[name].min(initial=0)) + 1 for name in ("cell", "slice")
+    )
+    key = model_of.astype(np.int64)
+    for name, size in (("cell", n_cells), ("slice", n_slices)):
+        key = key * size + (rows[name] - int(rows[name].min(initial=0)))
+    keys = [key * 1024 + rows["bucket"]]
+    stratum = rows["stratum"].astype(np.int64)
+    if (stratum >= 0).any():
+        keys += [stratum[:, 0], (stratum[:, 1] << 31) + stratum[:, 2]]
     order = np.lexsort(keys[::-1])
-    rows, model_of = rows[order], model_of[order]
     new = np.ones(rows.size, np.bool_)
-    new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys]) if rows.size else new[1:]
-    found = rows[new]
+    if rows.size:
+        new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+    first = order[new]
+    merged = rows[first]
+    row = np.empty(rows.size, np.int64)
+    row[order] = np.cumsum(new) - 1
     sums = Sums(*(np.ascontiguousarray(rows[name]) for name in ("counts", "whole", "part")))
-    found["counts"], found["whole"], found["part"] = added(sums, np.cumsum(new) - 1, found.size)
-    return found, model_of[new]
+    merged["counts"], merged["whole"], merged["part"] = added(sums, row, merged.size)
+    return merged, model_of[first]
+
+
+def _list_rows(
+    packed: list[tuple[Any, ...]], models: list[str], spec: EvaluationSpec, schema: pa.Schema
+) -> pa.RecordBatch | None:
+    """How often items were recommended, a row for each metric of lists, model and bucket of items."""
+    cutoffs = list_cutoffs(spec)
+    rows = []
+    for (bucket, model), parts in groupby(
+        sorted((row for row in packed if row[0] >= ITEMS), key=itemgetter(0, 1)), key=itemgetter(0, 1)
+    ):
+        counts = histograms([(items, numbers) for _, _, _, items, numbers in parts], len(cutoffs))
+        for estimator, _, metric in spec.lists():
+            found = counts[cutoffs.index(metric.k)]
+            rows.append(
+                {
+                    "model": model,
+                    "estimator": estimator.name,
+                    "metric": metric.name,
+                    "k": metric.k,
+                    "slice": ALL,
+                    "bucket": bucket - ITEMS,
+                    **dict.fromkeys(COUNTS, 0),
+                    "items": list(found.items()),
+                }
+            )
+    return pa.RecordBatch.from_pylist(rows, schema) if rows else None
 
 
 def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dict[int, npt.NDArray[np.int64]]:
     """By bucket: how many users each model wins against each other one, by each number that is compared."""
     found = {}
-    for bucket, rows in groupby(packed, key=itemgetter(0)) if n_values else ():  # rows lie bucket by bucket
+    for bucket, rows in groupby(packed, key=itemgetter(0)) if n_values else ():  # rows are sorted by bucket
         users = {model: [np.empty(0, np.int64)] for model in models}
         values = {model: [np.empty((n_values, 0), np.float32)] for model in models}
         for _, model, _, keys, numbers in rows:
@@ -85,37 +172,30 @@ def _wins_column(
     models: list[str],
     rows: npt.NDArray[Any],
     model_of: npt.NDArray[Any],
-    pairwise_wins: npt.NDArray[Any],
+    win_columns: npt.NDArray[Any],
     won: dict[int, npt.NDArray[np.int64]],
 ) -> pa.Array:
-    """Of each row: the users that its model wins against each other model; NULL but for the first stratum of a model's cell and bucket."""
-    first = np.ones(rows.size, np.bool_)
-    first[1:] = (
-        (rows["cell"][1:] != rows["cell"][:-1])
-        | (rows["bucket"][1:] != rows["bucket"][:-1])
-        | (model_of[1:] != model_of[:-1])
-    )
-    has = first & (pairwise_wins[rows["cell"]] >= 0)
+    """Of each row of everything: the users that its model wins against each other model; NULL of slices and strata."""
+    has = (rows["slice"] == EVERYTHING) & (rows["bucket"] < COARSE) & (win_columns[rows["cell"]] >= 0)
     n = len(models)
     offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
     rivals = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
     names = rivals[model_of[has]].reshape(-1)
-    counts = np.array(
-        [
-            won[b][i, rivals[i], d]
-            for b, i, d in zip(rows["bucket"][has], model_of[has], pairwise_wins[rows["cell"][has]], strict=True)
-        ],
-        np.int64,
-    )
+    buckets = sorted(won)
+    table = np.stack([won[b] for b in buckets]) if buckets else np.zeros((0, n, n, 1), np.int64)
+    of_bucket = np.searchsorted(buckets, rows["bucket"][has])[:, None]
+    one, column = model_of[has][:, None], win_columns[rows["cell"][has]][:, None]
+    counts = table[of_bucket, one, rivals[model_of[has]], column] if has.any() else np.empty(0, np.int64)
     keys = pa.array(models, pa.string()).take(pa.array(names, pa.int64()))
     return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(counts.reshape(-1)), mask=pa.array(~has))
 
 
-def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64]) -> pa.Array:
-    """whole + part / 1e12 as DECIMAL(38, 12), exactly."""
+def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> pa.Array:
+    """whole + part / 1e12 as DECIMAL(38, 12), exactly; NULL where it is not valid."""
     bits = np.empty((whole.size, 2), np.int64)
     bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits, where they are enough
     bits[:, 1] = bits[:, 0] >> np.int64(63)
     for n in np.flatnonzero(np.abs(whole) >= LARGEST_SUM // SCALE):
         bits[n] = np.frombuffer((int(whole[n]) * SCALE + int(part[n])).to_bytes(16, "little", signed=True), np.int64)
-    return pa.Array.from_buffers(pa.decimal128(38, 12), whole.size, [None, pa.py_buffer(bits)])
+    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.decimal128(38, 12), whole.size, [mask, pa.py_buffer(bits)])

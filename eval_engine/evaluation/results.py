@@ -1,12 +1,12 @@
-"""From statistics to estimates and comparisons: numpy on sums by bucket, one group of models at a time, in a Spark worker or anywhere else.
+"""From statistics to estimates and comparisons: numpy on sums by bucket, all groups of models together, in a Spark worker or anywhere else.
 
-For each estimator, metric and cutoff the rows of all models come together: estimates with their intervals (user by user where second moments are known, by
-jackknife for balanced URE), a Poisson bootstrap over buckets, and every pair of models, paired by bucket. Sums of several runs may be given as one: add their rows.
+A group is an estimator, metric, cutoff and slice; the rows of all its models come together: estimates with their intervals (user by user where second moments are known, by
+what the estimator combines where it has strata), a Poisson bootstrap over buckets, and every pair of models, paired by bucket. Sums of several runs may be given as one: add their rows.
 """
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,20 +16,26 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.registry import ESTIMATORS
-from eval_engine.estimators.registry import estimator as estimator_of
-from eval_engine.statistics.balanced import Strata, balanced
+from eval_engine.estimators.lists import NO_LIST
+from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
+from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
+from eval_engine.evaluation.spec import ALL, EvaluationSpec
+from eval_engine.lake.arrow_schema import row_schema
+from eval_engine.metric import Metric
+from eval_engine.statistics.balanced import Strata
 from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
-from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, SUMS
-from eval_engine.statistics.comparison import Comparison, compare
+from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
+from eval_engine.statistics.comparison import compare_groups
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES, split
+from eval_engine.tables import COMPARISONS, ESTIMATES, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
-UNITS = 32  # groups of buckets that the jackknife leaves out
 MOST_PARTITIONS = 16  # of some dozens of groups
-BALANCED = "The mean recall over all candidates of the users who have a positive among them, whether the random exposures show one or not."
+NUMBERS_AT_ONCE = 1 << 22  # replicates or errors that are held together
+EXACT = "exact for the users of the run, so it has no interval"
+KEYS = ("estimator", "metric", "k", "slice")
+Rows = list[dict[str, Any]]
 
 
 class InferenceSettings(NamedTuple):
@@ -40,304 +46,446 @@ class InferenceSettings(NamedTuple):
     power: float  # for users_needed
     replicates: int  # of the bootstrap
     seed: int
+    n_items: int = 0  # of the catalogue; for metrics of top lists
+
+
+class Described(NamedTuple):
+    """What is said of an estimator and a metric beside its numbers."""
+
+    estimator: Estimator
+    estimand: str
+    left_out: str
+    unknown: str
+    lists: ListKernel | None = None
 
 
 class _Model(NamedTuple):
-    """All buckets of one model."""
+    """All buckets of one model in a group."""
 
     name: str
     sums: RatioSums
     ties: tuple[float, float]  # the value with ties broken against and for the model
-    a: Doubles  # (N_BUCKETS,)
+    a: Doubles  # (n_buckets,)
     b: Doubles
-    wins: dict[str, int]
-    strata: dict[tuple[int, int, int], Doubles]  # (3, UNITS): users, sums of m / n, sums of squares
+
+
+class _Group(NamedTuple):
+    """An estimator, metric, cutoff and slice."""
+
+    key: tuple[str, str, int, str]
+    about: Described
+    models: list[_Model]
+    values: Paired  # of the models
+    strata: tuple[npt.NDArray[np.int64], Doubles] | None  # (n_strata, 3); (n_models, n_strata, 3, N_COARSE)
+    combined: Any = None  # what the estimator makes of its strata: values and errors
+
+
+def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
+    """What is said of every estimator and metric of a spec, by their names."""
+    found = {
+        (one.estimator.name, metric.base): Described(one.estimator, one.estimand, one.left_out, one.unknown)
+        for one, metric in spec.asked()
+    }
+    for estimator, kernel, metric in spec.lists():
+        found[estimator.name, metric.base] = Described(estimator, kernel.estimand, NO_LIST, PARTIAL, kernel)
+    return found
 
 
 def estimates_and_comparisons(
-    statistics: DataFrame, asking: InferenceSettings, estimators: Sequence[Estimator] = ESTIMATORS
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """The rows of both tables, but for run_id, of rows of the statistics table."""
-    columns = {
-        table: ", ".join(c.removesuffix(" NOT NULL") for c in split(table.ddl) if not c.startswith("run_id"))
-        for table in (ESTIMATES, COMPARISONS)
-    }
-    structs = {table: f"ARRAY<STRUCT<{ddl}>>" for table, ddl in columns.items()}
+    statistics: DataFrame, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
+) -> tuple[Rows, Rows]:
+    """The rows of both tables, but for run_id, of rows of the statistics table: one Spark job."""
+    estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
 
-    def run(table: pa.Table) -> pa.Table:
-        estimates, comparisons = of_group(table, asking, estimators)
-        return _nested(estimates, comparisons)
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [batch for batch in batches if batch.num_rows]
+        if rows:
+            yield _nested(*results_of(pa.Table.from_batches(rows), asking, about))
 
     n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
-    keys = ("estimator", "metric", "k")
-    grouped = (
-        statistics.repartition(n_partitions, *keys)
-        .groupBy(*keys)
-        .applyInArrow(run, f"estimates {structs[ESTIMATES]}, comparisons {structs[COMPARISONS]}")
+    # wins and combined estimates are made of several estimators' rows: groups of a metric stay together
+    grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(
+        run, f"estimates {estimates_type}, comparisons {comparisons_type}"
     )
-    found = grouped.collect()
-    estimates = sorted(tuple(row) for group in found for row in group["estimates"])
-    comparisons = sorted(tuple(row) for group in found for row in group["comparisons"])
-    return estimates, comparisons
+    parts = grouped.collect()
+    estimates = [row.asDict() for part in parts for row in part["estimates"]]
+    comparisons = [row.asDict() for part in parts for row in part["comparisons"]]
+    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
 
 
-def _nested(estimates: list[tuple[Any, ...]], comparisons: list[tuple[Any, ...]]) -> pa.Table:
-    kinds = {"STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
-    columns = {}
-    for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons)):
-        fields = [(c.split()[0], kinds[c.split()[1]]) for c in split(table.ddl) if not c.startswith("run_id")]
-        dicts = [dict(zip([f for f, _ in fields], row, strict=True)) for row in rows]
-        columns[name] = pa.array([dicts], pa.list_(pa.struct(fields)))
-    return pa.table(columns)
+def in_order(table: Table, rows: Rows) -> Rows:
+    """Rows of one run by their key, NULL first."""
+    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key if name != "run_id"])
 
 
-def of_group(
-    table: pa.Table, asking: InferenceSettings, estimators: Sequence[Estimator] = ESTIMATORS
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """The rows of estimates and of comparisons, but for run_id, of one estimator, metric and cutoff."""
-    name, metric, k = (table.column(column)[0].as_py() for column in ("estimator", "metric", "k"))
-    own = estimator_of(name, metric, estimators)
-    models = _models(table)
+def _nested(estimates: Rows, comparisons: Rows) -> pa.RecordBatch:
+    columns = {
+        name: pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
+        for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons))
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def results_of(
+    table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
+) -> tuple[Rows, Rows]:
+    """The rows of estimates and of comparisons, but for run_id, of all rows of some metrics."""
+    estimates: Rows = []
+    comparisons: Rows = []
+    wins = _wins(table)
+    ready = list(_groups(table, asking, about or {}))
+    for group in (one for one in ready if one.about.lists):
+        estimates += _list_rows(group, table, asking)
+    rest = [one for one in ready if not one.about.lists]
+    rest.sort(key=lambda one: (one.values.errors.shape, one.key))
+    for (n_models, n_units), same in groupby(rest, key=lambda one: one.values.errors.shape):
+        groups = list(same)
+        each = max(1, n_models * max(asking.replicates, n_models * n_units))
+        at_once = max(1, NUMBERS_AT_ONCE // each)
+        for start in range(0, len(groups), at_once):
+            some = groups[start : start + at_once]
+            estimates += _estimate_rows(some, asking)
+            defined = [group for group in some if group.about.estimator.combine is None or group.combined is not None]
+            comparisons += _comparison_rows(defined, wins, asking) if defined else []
+    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+
+
+def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
+    """What is said of it: by who asked, else by the registry."""
+    base = Metric(metric, 0).base
+    if (estimator, base) in about:
+        return about[estimator, base]
+    if base in METRICS and METRICS[base].lists and estimator in ESTIMATORS:
+        kernel = METRICS[base].lists
+        assert kernel is not None
+        return Described(ESTIMATORS[estimator], kernel.estimand, NO_LIST, PARTIAL, kernel)
+    found = formula(estimator, base)
+    return Described(found.estimator, found.estimand, found.left_out, found.unknown)
+
+
+def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described]) -> Iterator[_Group]:
+    """The rows by group and model, in an order that does not depend on how they came."""
+    slices = (
+        table.column("slice").combine_chunks()
+        if "slice" in table.column_names
+        else pa.nulls(table.num_rows, pa.string())
+    )
+    table = (
+        table.set_column(table.column_names.index("slice"), "slice", slices.fill_null(ALL))
+        if "slice" in table.column_names
+        else table.append_column("slice", slices.fill_null(ALL))
+    )
+    keys = [table.column(name).to_pylist() for name in (*KEYS, "model")]
+    names = sorted(set(zip(*keys, strict=True)))
+    number = {name: n for n, name in enumerate(names)}
+    which = np.array([number[name] for name in zip(*keys, strict=True)], np.int64)
+    totals = _totals(table, which, len(names))
+    a, b, aa = (table.column(column).cast(pa.float64()).fill_null(0.0).to_numpy() for column in ("a", "b", "aa"))
+    bucket = table.column("bucket").to_numpy().astype(np.int64)
+    stratum = table.column("stratum").combine_chunks()
+    valid = stratum.is_valid().to_numpy(zero_copy_only=False)
+    kinds = np.stack(
+        [
+            stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False)
+            for name in ("exposures", "candidates", "positives")
+        ],
+        axis=1,
+    ).astype(np.int64)
+    users = pc.add(table.column("n_users"), table.column("n_left_out")).to_numpy()
+    order = np.lexsort((*kinds.T[::-1], bucket, which))
+    starts = np.searchsorted(which[order], np.arange(len(names) + 1))
+    for key, members in groupby(range(len(names)), key=lambda n: names[n][:4]):
+        numbers = list(members)
+        described_as = _described(key[0], key[1], about)
+        stratified = described_as.estimator.stratum is not None
+        n_buckets = N_COARSE if stratified or key[3] != ALL else N_BUCKETS
+        models = []
+        for n in numbers:
+            rows = order[starts[n] : starts[n + 1]]
+            by_bucket = [np.bincount(bucket[rows], x[rows], minlength=n_buckets).astype(np.float64) for x in (a, b)]
+            sums, ties = totals[n]
+            models.append(_Model(names[n][4], sums, ties, by_bucket[0], by_bucket[1]))
+        if not stratified:
+            yield _Group(key, described_as, models, _paired(models), None)
+            continue
+        rows = order[starts[numbers[0]] : starts[numbers[-1] + 1]]
+        model_of = np.repeat(np.arange(len(numbers)), np.diff(starts[[*numbers, numbers[-1] + 1]]))
+        strata = None
+        if valid[rows].all():  # not where exposure was uneven, be it of some days only
+            columns = [x[rows] for x in (users, a, aa)]
+            strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
+        yield _combined(_Group(key, described_as, models, _paired(models), strata))
+
+
+def _totals(table: pa.Table, which: npt.NDArray[np.int64], n: int) -> list[tuple[RatioSums, tuple[float, float]]]:
+    """The exact sums of each group and model, and its value with ties broken against and for the model."""
+    numbers = table.select([*COUNTS, *SUMS]).append_column("which", pa.array(which))
+    summed = numbers.group_by("which").aggregate([(name, "sum") for name in (*COUNTS, *SUMS)]).sort_by("which")
+    columns = {name: summed.column(f"{name}_sum").to_pylist() for name in (*COUNTS, *SUMS)}
+    found = []
+    for row in range(n):
+        counts = {name: int(columns[name][row]) for name in COUNTS}
+        exact = {name: None if columns[name][row] is None else int(columns[name][row] * SCALE) for name in SUMS}
+        sums = RatioSums(**counts, **{name: exact[name] or 0 for name in ("a", "b", "aa", "ab", "bb")})
+        low, high = exact["a_low"], exact["a_high"]
+        known = sums.b and not sums.n_unknown and low is not None and high is not None
+        found.append((sums, (low / sums.b, high / sums.b) if known else (math.nan, math.nan)))  # type: ignore[operator]
+    return found
+
+
+def _paired(models: list[_Model]) -> Paired:
     a, b = np.array([m.a for m in models]), np.array([m.b for m in models])
     unknown = np.array([m.sums.n_unknown for m in models]) > 0
-    a = np.where(unknown[:, None], np.nan, a)
-    together = paired(a, b)
-    replicates = (
-        bootstrap(a, b, asking.replicates, asking.seed) if asking.replicates else np.full((len(models), 2), np.nan)
+    return paired(np.where(unknown[:, None], np.nan, a), b)
+
+
+def _strata(
+    kinds: npt.NDArray[np.int64],
+    model: npt.NDArray[np.int64],
+    unit: npt.NDArray[np.int64],
+    columns: list[Any],
+    n_models: int,
+) -> tuple[npt.NDArray[np.int64], Doubles]:
+    """The strata of a group, and the users, sums and sums of squares of each, (n_models, n_strata, 3, N_COARSE)."""
+    distinct, which = np.unique(kinds, axis=0, return_inverse=True)
+    row = (model * len(distinct) + which.reshape(-1)) * N_COARSE + unit
+    size = n_models * len(distinct) * N_COARSE
+    sums = [np.bincount(row, x, minlength=size).reshape(n_models, len(distinct), N_COARSE) for x in columns]
+    return distinct, np.stack(sums, axis=2)
+
+
+def _combined(group: _Group) -> _Group:
+    """The group with the values that its estimator makes of the strata; undefined where users have none."""
+    n_models = len(group.models)
+    nothing = Paired(np.full(n_models, np.nan), np.full((n_models, N_COARSE), np.nan), 0)
+    if group.strata is None:
+        return group._replace(values=nothing)
+    kinds, table = group.strata
+    unknown = np.array([m.sums.n_unknown > 0 for m in group.models])
+    users = table[:, :, 0].max(axis=0).T  # the same for every model that ranked them all
+    sums, squares = (np.where(unknown[:, None, None], 0.0, table[:, :, n].transpose(0, 2, 1)) for n in (1, 2))
+    combine = group.about.estimator.combine
+    assert combine is not None
+    exposures, candidates, positives = kinds.T
+    found = combine(Strata(exposures, candidates, positives, users, sums, squares))
+    values = Paired(
+        np.where(unknown, np.nan, found.models.values),
+        np.where(unknown[:, None], np.nan, found.models.errors),
+        found.models.n_units,
     )
-    estimates = []
-    for n, model in enumerate(models):
+    return group._replace(values=values, combined=found)
+
+
+def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
+    n_models = len(groups[0].models)
+    if asking.replicates:
+        replicates = _replicates(groups, asking)
+        errors = standard_error(replicates)
+        lows, highs = interval(replicates, asking.confidence)
+        best = np.array([chance_best(one) for one in replicates])
+    else:
+        errors = lows = highs = best = np.full((len(groups), n_models), np.nan)
+    rows: Rows = []
+    for n, group in enumerate(groups):
+        about = group.about
+        for m, model in enumerate(group.models):
+            numbers, ties, reason = _value(group, m, asking)
+            bootstrapped = (errors[n, m], lows[n, m], highs[n, m], best[n, m])
+            rows.append(
+                _described_row(group, model, about.estimand, reason)
+                | _named(("value", "standard_error", "low", "high"), numbers)
+                | _named(("ties_low", "ties_high"), ties)
+                | _named(("bootstrap_error", "bootstrap_low", "bootstrap_high", "chance_best"), bootstrapped)
+                | {"confidence": asking.confidence}
+            )
+    return rows
+
+
+def _described_row(group: _Group, model: _Model, estimand: str, reason: str | None) -> dict[str, Any]:
+    """What a row of estimates says beside its numbers; those are NULL until they are filled in."""
+    estimator, metric, k, part = group.key
+    return dict.fromkeys(name for name in ESTIMATES.names if name != "run_id") | {
+        "model": model.name,
+        "estimator": estimator,
+        "metric": metric,
+        "k": k,
+        "slice": part,
+        "n_users": model.sums.n_users,
+        "n_left_out": model.sums.n_left_out,
+        "n_unknown": model.sums.n_unknown,
+        "left_out": group.about.left_out,
+        "estimand": estimand,
+        "reason": reason,
+    }
+
+
+def _named(names: Sequence[str], numbers: Sequence[float]) -> dict[str, float | None]:
+    return {name: _known(x) for name, x in zip(names, numbers, strict=True)}
+
+
+def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float], tuple[float, float], str | None]:
+    """Value, standard error and interval of a model, its bounds under ties, and why one of them is undefined."""
+    model, about = group.models[m], group.about
+    if about.estimator.combine is None:
         found = estimate(model.sums, asking.confidence)
-        numbers = [found.value, found.standard_error, found.low, found.high]
-        reason = _reason(model.sums, own.left_out, own.unknown)
-        estimates.append(
-            _estimate_row(
-                model, name, metric, k, numbers, model.ties, replicates, n, own.left_out, own.estimand, reason, asking
-            )
-        )
-    comparisons = _comparison_rows(models, name, metric, k, together, asking)
-    if any(m.strata for m in models):
-        more, pairs = _balanced_rows(models, metric, k, own.left_out, asking)
-        estimates, comparisons = estimates + more, comparisons + pairs
-    elif (name, metric) == ("ure_macro", "recall"):
-        reason = "exposure probabilities are uneven: the chance to show a positive, which balanced URE needs, is known for even drawing only"
-        nothing = np.full((len(models), 2), np.nan)
-        estimates += [
-            _estimate_row(
-                m,
-                "ure_balanced",
-                metric,
-                k,
-                [math.nan] * 4,
-                (math.nan,) * 2,
-                nothing,
-                n,
-                own.left_out,
-                BALANCED,
-                reason,
-                asking,
-            )
-            for n, m in enumerate(models)
-        ]
-    return estimates, comparisons
-
-
-def _models(table: pa.Table) -> list[_Model]:
-    """The rows by model, in an order that does not depend on how they came."""
-    names, which = np.unique(np.array(table.column("model").to_pylist(), object), return_inverse=True)
-    stratum = table.column("stratum").combine_chunks()
-    kinds = [
-        stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False)
-        for name in ("exposures", "candidates", "positives")
-    ]
-    rows = table.drop_columns(["stratum"]).append_column("known", stratum.is_valid())
-    order = np.lexsort((*kinds[::-1], table.column("bucket").to_numpy(), which))
-    rows, which, kinds = rows.take(order), which[order], [kind[order] for kind in kinds]
-    starts = [*np.searchsorted(which, np.arange(names.size)), which.size]
-    return [
-        _model(name, rows.slice(a, b - a), [k[a:b] for k in kinds])
-        for name, (a, b) in zip(names, pairwise(starts), strict=True)
-    ]
-
-
-def _model(name: str, rows: pa.Table, kinds: list[Any]) -> _Model:
-    bucket = rows.column("bucket").to_numpy()
-    counts = {column: int(pc.sum(rows.column(column)).as_py()) for column in COUNTS}
-    exact = {column: int(pc.sum(rows.column(column)).as_py() * SCALE) for column in SUMS}
-    total = RatioSums(**counts, **{column: exact[column] for column in ("a", "b", "aa", "ab", "bb")})
-    a, b, aa = (rows.column(column).cast(pa.float64()).to_numpy() for column in ("a", "b", "aa"))
-    wins: dict[str, int] = {}
-    for entries in rows.column("wins").to_pylist():
-        for rival, count in entries or ():
-            wins[rival] = wins.get(rival, 0) + count
-    strata: dict[tuple[int, int, int], Doubles] = {}
-    if rows.column("known").to_numpy().all():  # not where exposure was uneven, be it of some days only
-        users = (pc.add(rows.column("n_users"), rows.column("n_left_out"))).to_numpy()
-        keys, which = np.unique(np.stack(kinds), axis=1, return_inverse=True)
-        row = which.reshape(-1) * UNITS + bucket % UNITS
-        sums = np.array(
-            [np.bincount(row, x, minlength=keys.shape[1] * UNITS).reshape(-1, UNITS) for x in (users, a, aa)]
-        )
-        strata = {(int(e), int(c), int(p)): sums[:, n] for n, (e, c, p) in enumerate(keys.T)}
-    ties = (
-        (exact["a_low"] / total.b, exact["a_high"] / total.b)
-        if total.b and not total.n_unknown
-        else (math.nan, math.nan)
-    )
-    by_bucket = [np.bincount(bucket, x, minlength=N_BUCKETS).astype(np.float64) for x in (a, b)]
-    return _Model(name, total, ties, by_bucket[0], by_bucket[1], wins, strata)
+        reason = _reason(model.sums, about.left_out, about.unknown)
+        return [found.value, found.standard_error, found.low, found.high], model.ties, reason
+    no_bounds = (math.nan, math.nan)
+    if group.combined is None:
+        return [math.nan] * 4, no_bounds, about.estimator.uncombined
+    value, error = float(group.values.values[m]), float(group.combined.standard_errors()[m])
+    width = float(group.combined.half_widths(asking.confidence)[m])
+    reason = _reason(model.sums, about.left_out, about.unknown)
+    if reason is None and math.isnan(value):
+        reason = about.estimator.undefined
+    return [value, error, value - width, value + width], no_bounds, reason
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
-    """Why there is no value, or no interval."""
-    if sums.n_users == 0:
-        return f"no user can be used: all are {left_out}" if sums.n_left_out else "there are no users"
+    """Why a value or its interval is undefined."""
+    if not sums.n_users:
+        return f"no user can be used: all {sums.n_left_out:,} are {left_out}"
     if sums.n_unknown:
         return f"of {sums.n_unknown:,} of {sums.n_users:,} users it cannot be known: {unknown}"
     return "one user has no standard error" if sums.n_users == 1 else None
 
 
-def _estimate_row(
-    model: _Model,
-    name: str,
-    metric: str,
-    k: int,
-    numbers: list[float],
-    ties: tuple[float, float],
-    replicates: Doubles,
-    n: int,
-    left_out: str,
-    estimand: str,
-    reason: str | None,
-    asking: InferenceSettings,
-) -> tuple[Any, ...]:
-    low, high = interval(replicates[n], asking.confidence)
-    told = [
-        *numbers,
-        asking.confidence,
-        *ties,
-        float(standard_error(replicates[n])),
-        float(low),
-        float(high),
-        float(chance_best(replicates)[n]),
-    ]
-    counts = model.sums.n_users, model.sums.n_left_out, model.sums.n_unknown
-    return (model.name, name, metric, k, *map(_known, told), *counts, left_out, estimand, reason)
-
-
-def _known(x: float) -> float | None:
-    return None if math.isnan(x) else x
-
-
-def _comparison_rows(
-    models: list[_Model], name: str, metric: str, k: int, together: Paired, asking: InferenceSettings
-) -> list[tuple[Any, ...]]:
-    n_users = max((m.sums.n_users for m in models), default=0)
-    found = []
-    for pair in compare(together, n_users, asking.confidence, asking.margin, asking.power):
-        first, second = models[pair.first], models[pair.second]
-        wins_of_pair = _wins_of_pair(first, second)
-        numbers = [
-            pair.difference,
-            pair.standard_error,
-            pair.low,
-            pair.high,
-            asking.confidence,
-            pair.p,
-            pair.p_holm,
-            pair.p_fdr,
-        ]
-        no_worse = [asking.margin, pair.p_no_worse_first, pair.p_no_worse_second]
-        verdict = _verdict(pair, 1 - asking.confidence)
-        found.append(
-            (
-                name,
-                metric,
-                k,
-                first.name,
-                second.name,
-                *map(_known, numbers),
-                *wins_of_pair,
-                *map(_known, no_worse),
-                verdict,
-                pair.users_needed,
-                asking.power,
-            )
-        )
+def _replicates(groups: list[_Group], asking: InferenceSettings) -> Doubles:
+    """The Poisson bootstrap of every group's models, (n_groups, n_models, replicates)."""
+    n_models, n_units = groups[0].values.errors.shape
+    found = np.empty((len(groups), n_models, asking.replicates))
+    plain = [n for n, group in enumerate(groups) if group.about.estimator.combine is None]
+    if plain:
+        a, b = (np.concatenate([[getattr(m, name) for m in groups[n].models] for n in plain]) for name in ("a", "b"))
+        unknown = np.array([m.sums.n_unknown > 0 for n in plain for m in groups[n].models])
+        ratios = bootstrap(np.where(unknown[:, None], np.nan, a), b, asking.replicates, asking.seed)
+        found[plain] = ratios.reshape(len(plain), n_models, -1)
+    combined = sorted(set(range(len(groups))) - set(plain))
+    if combined:  # by the linearised errors of their units
+        weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_units)
+        for n in combined:
+            found[n] = groups[n].values.values[:, None] + groups[n].values.errors @ (weights.T - 1)
     return found
 
 
-def _wins_of_pair(first: _Model, second: _Model) -> tuple[int | None, int | None, int | None]:
+def _list_rows(group: _Group, table: pa.Table, asking: InferenceSettings) -> Rows:
+    """The rows of a metric of top lists: exact, so without errors."""
+    name, metric, k, _ = group.key
+    kernel = group.about.lists
+    assert kernel is not None
+    rows: Rows = []
+    chosen = table.filter(
+        pc.and_(pc.and_(pc.equal(table["estimator"], name), pc.equal(table["metric"], metric)), pc.equal(table["k"], k))
+    )
+    for model in group.models:
+        counts: dict[int, int] = {}
+        for entries in chosen.filter(pc.equal(chosen["model"], model.name)).column("items").to_pylist():
+            for times, items in entries or ():
+                counts[times] = counts.get(times, 0) + items
+        times, items = np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
+        value = kernel.value(times, items, asking.n_items) if asking.n_items else math.nan
+        if math.isnan(value):
+            reason = f"no user can be used: all {model.sums.n_left_out:,} are {group.about.left_out}"
+        else:
+            reason = EXACT
+        numbers = {"value": _known(value), "confidence": asking.confidence}
+        rows.append(_described_row(group, model, kernel.estimand, reason) | numbers)
+    return rows
+
+
+def _known(x: float) -> float | None:
+    return None if math.isnan(x) else float(x)
+
+
+Wins = dict[tuple[str, int], dict[tuple[str, str], int]]
+
+
+def _wins(table: pa.Table) -> Wins:
+    """On how many users each model beats each other one, by metric and cutoff: the same for every estimator from random exposure."""
+    wins: Wins = {}
+    seen: dict[tuple[str, int], str] = {}
+    has = table.filter(table.column("wins").is_valid())
+    columns = [has.column(name).to_pylist() for name in ("estimator", "metric", "k", "model", "wins")]
+    for estimator, metric, k, model, entries in zip(*columns, strict=True):
+        if seen.setdefault((metric, k), estimator) != estimator:
+            continue
+        own = wins.setdefault((metric, k), {})
+        for rival, count in entries:
+            own[model, rival] = own.get((model, rival), 0) + count
+    return wins
+
+
+def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings) -> Rows:
+    n_users = np.array([max(m.sums.n_users for m in group.models) for group in groups])
+    pairs = compare_groups(
+        np.array([group.values.values for group in groups]),
+        np.array([group.values.errors for group in groups]),
+        np.array([group.values.n_units for group in groups]),
+        n_users,
+        confidence=asking.confidence,
+        margin=asking.margin,
+        power=asking.power,
+    )
+    level = 1 - asking.confidence
+    rows: Rows = []
+    for n, group in enumerate(groups):
+        name, metric, k, part = group.key
+        estimator = group.about.estimator
+        won = wins.get((metric, k), {}) if part == ALL and _has_wins(estimator) else {}
+        for p, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+            first, second = group.models[i], group.models[j]
+            difference, holm = float(pairs.difference[n, p]), float(pairs.p_holm[n, p])
+            no_worse = float(pairs.p_no_worse_first[n, p]), float(pairs.p_no_worse_second[n, p])
+            doubles = {
+                "difference": difference,
+                "standard_error": pairs.standard_error[n, p],
+                "low": pairs.low[n, p],
+                "high": pairs.high[n, p],
+                "p": pairs.p[n, p],
+                "p_holm": holm,
+                "p_fdr": pairs.p_fdr[n, p],
+                "p_a_no_worse": no_worse[0],
+                "p_b_no_worse": no_worse[1],
+            }
+            needed = _known(float(pairs.users_needed[n, p]))
+            counts = dict(zip(("wins", "ties", "losses"), _wins_of_pair(first, second, won), strict=True))
+            rows.append(
+                {
+                    "estimator": name,
+                    "metric": metric,
+                    "k": k,
+                    "slice": part,
+                    "model_a": first.name,
+                    "model_b": second.name,
+                    **{column: _known(float(x)) for column, x in doubles.items()},
+                    **counts,
+                    "confidence": asking.confidence,
+                    "margin": asking.margin,
+                    "verdict": _verdict(difference, holm, no_worse, level),
+                    "users_needed": None if needed is None else int(needed),
+                    "power": asking.power,
+                }
+            )
+    return rows
+
+
+def _has_wins(estimator: Estimator) -> bool:
+    """Whether models are compared user by user: by what random exposures tell of a user."""
+    return estimator.role == "estimate" and "random" in estimator.needs
+
+
+def _wins_of_pair(
+    first: _Model, second: _Model, won: dict[tuple[str, str], int]
+) -> tuple[int | None, int | None, int | None]:
     """Wins, ties and losses among users with an exposed positive."""
-    if second.name not in first.wins or first.name not in second.wins:
+    if (first.name, second.name) not in won or (second.name, first.name) not in won:
         return None, None, None
-    wins, losses = first.wins[second.name], second.wins[first.name]
+    wins, losses = won[first.name, second.name], won[second.name, first.name]
     return wins, max(min(first.sums.n_users, second.sums.n_users) - wins - losses, 0), losses
 
 
-def _verdict(pair: Comparison, level: float) -> str:
+def _verdict(difference: float, p_holm: float, no_worse: tuple[float, float], level: float) -> str:
     """What is decided: a difference beyond the family's error rate, else that neither is worse by more than the margin."""
-    if pair.p_holm < level:
-        return "a better" if pair.difference > 0 else "b better"
-    return "equivalent" if pair.p_no_worse_first < level and pair.p_no_worse_second < level else "not decided"
-
-
-def _balanced_rows(
-    models: list[_Model], metric: str, k: int, left_out: str, asking: InferenceSettings
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Balanced URE, from the strata of ure_macro."""
-    kinds = sorted({key for m in models for key in m.strata})
-    nothing = np.zeros((3, UNITS))
-    table = np.array([[m.strata.get(key, nothing) for key in kinds] for m in models])  # models, strata, 3, units
-    exposures, candidates, positives = (np.array(column) for column in zip(*kinds, strict=True))
-    unknown = np.array([m.sums.n_unknown > 0 for m in models])
-    users = table[:, :, 0].max(axis=0).T  # the same for every model that ranked them all
-    strata = Strata(
-        exposures,
-        candidates,
-        positives,
-        users,
-        *(np.where(unknown[:, None, None], 0.0, table[:, :, n].transpose(0, 2, 1)) for n in (1, 2)),
-    )
-    found = balanced(strata)
-    together = Paired(
-        np.where(unknown, np.nan, found.models.values),
-        np.where(unknown[:, None], np.nan, found.models.errors),
-        found.models.n_units,
-    )
-    errors, widths = found.standard_errors(), found.half_widths(asking.confidence)
-    replicates = _replicates(together, asking)
-    rows = []
-    for n, m in enumerate(models):
-        value, error, width = float(together.values[n]), float(errors[n]), float(widths[n])
-        reason = _reason(
-            m.sums, left_out, "their positives are beyond the end of a partial list, where ranks cannot be known"
-        )
-        if reason is None and math.isnan(value):
-            reason = "users have one random exposure each: how many positives they have cannot be told from it"
-        numbers = [value, error, value - width, value + width]
-        rows.append(
-            _estimate_row(
-                m,
-                "ure_balanced",
-                metric,
-                k,
-                numbers,
-                (math.nan, math.nan),
-                replicates,
-                n,
-                left_out,
-                BALANCED,
-                reason,
-                asking,
-            )
-        )
-    return rows, _comparison_rows(models, "ure_balanced", metric, k, together, asking)
-
-
-def _replicates(together: Paired, asking: InferenceSettings) -> Doubles:
-    """The Poisson bootstrap of values by the linearised errors of their units, (n_models, replicates)."""
-    if not asking.replicates:
-        return np.full((len(together.values), 2), np.nan)
-    weights = poisson_weights(asking.seed, np.arange(asking.replicates), together.errors.shape[1])
-    return together.values[:, None] + together.errors @ (weights.T - 1)
+    if p_holm < level:
+        return "a better" if difference > 0 else "b better"
+    return "equivalent" if max(no_worse) < level else "not decided"

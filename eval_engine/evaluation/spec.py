@@ -1,56 +1,150 @@
-"""What is asked of every model: metrics, cutoffs, what is positive, and how ties are broken."""
+"""What is asked of every model: metrics, cutoffs, slices, what is positive, and how ties are broken."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
-from eval_engine.estimators.estimator import Estimator
-from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.estimators.estimator import Estimator, MetricTerms
+from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
+from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
+from eval_engine.estimators.traditional import TRADITIONAL
+from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 
+ALL = "all"  # the slice that is everything
 
-class EvaluationSpec(NamedTuple):
+
+class Cell(NamedTuple):
+    """A metric at a cutoff under an estimator: one number of a model."""
+
+    formula: MetricTerms
+    metric: Metric
+
+
+class Group(NamedTuple):
+    """The cells of an estimator and a metric, one for each cutoff: they share denominators."""
+
+    formula: MetricTerms
+    metrics: tuple[Metric, ...]
+    cells: tuple[int, ...]  # their numbers
+
+
+class Slicing(NamedTuple):
+    """A column of items or users by whose values estimates are made too."""
+
+    name: str
+    of: str  # item, user
+    table: int  # its number among the tables of items, or of users
+    values: tuple[str, ...]
+
+    @property
+    def n_codes(self) -> int:
+        """One for each value, and the last for items or users without one."""
+        return len(self.values) + 1
+
+    def names(self) -> list[str]:
+        """As the tables call the slices: category=toys; category=NULL for what the table does not have."""
+        return [f"{self.name}={value}" for value in (*self.values, "NULL")]
+
+
+@dataclass(frozen=True)
+class EvaluationSpec:
     """What is asked of every model."""
 
     metrics: tuple[Metric, ...]  # over all candidates
     traditional: tuple[Metric, ...]  # among the exposed items
     positive: Positive
     ties: str
-    sources: tuple[str, ...]  # label sources that the run has: random, truth
-    estimators: tuple[Estimator, ...] = ESTIMATORS  # that there are; none has to have every metric
+    sets: tuple[str, ...]  # label sets that the run has: random, heldout, truth
+    estimators: tuple[Estimator, ...] = field(default_factory=lambda: tuple(ESTIMATORS.values()))
+    kernels: Mapping[str, MetricKernel] = field(default_factory=lambda: dict(METRICS))
+    slicings: tuple[Slicing, ...] = ()
+    item_tables: tuple[KeyedTable, ...] = ()  # columns of items, for slices and weights
+    user_tables: tuple[KeyedTable, ...] = ()
 
-    def asked(self) -> list[tuple[Estimator, Metric]]:
-        """Every estimator whose labels there are, with each of its metrics."""
+    def asked(self) -> list[Cell]:
+        """Every estimator that has what it needs, with each of its metrics."""
+        return self._asked
+
+    @cached_property
+    def _asked(self) -> list[Cell]:
+        have = {*self.sets, "top", *(f"item.{name}" for table in self.item_tables for name in table.columns)}
         return [
-            (estimator, metric)
+            Cell(formula, metric)
             for estimator in self.estimators
-            if self.sources_of(estimator) <= set(self.sources)
-            for metric in (self.traditional if estimator.name == "traditional" else self.metrics)
-            if metric.name == estimator.metric
+            if estimator.needs <= have
+            for metric in (self.traditional if estimator.name == TRADITIONAL.name else self.metrics)
+            if (formula := terms_of(estimator, self.kernels[metric.base]))
         ]
 
-    @staticmethod
-    def sources_of(estimator: Estimator) -> set[str]:
-        """The label sources it needs."""
-        return {"random", "truth"} if estimator.source == "both" else {estimator.source}
+    def groups(self) -> list[Group]:
+        """The cells by estimator and metric; cells that share no denominators are alone."""
+        found: dict[tuple[str, str, int], tuple[MetricTerms, list[Metric], list[int]]] = {}
+        for number, (formula, metric) in enumerate(self.asked()):
+            alone = 0 if formula.denominator else number + 1
+            key = (formula.estimator.name, metric.name, alone)
+            _, metrics, cells = found.setdefault(key, (formula, [], []))
+            metrics.append(metric)
+            cells.append(number)
+        return [Group(formula, tuple(metrics), tuple(cells)) for formula, metrics, cells in found.values()]
+
+    def lists(self) -> list[tuple[Estimator, ListKernel, Metric]]:
+        """The metrics of all users' top lists together."""
+        found = []
+        for estimator in self.estimators:
+            for metric in self.metrics if "lists" in estimator.means else ():
+                if kernel := self.kernels[metric.base].lists:
+                    found.append((estimator, kernel, metric))
+        return found
+
+    def label_sets(self) -> tuple[str, ...]:
+        """The label sets that are needed."""
+        return self._label_sets
+
+    @cached_property
+    def _label_sets(self) -> tuple[str, ...]:
+        needs = {need for formula, _ in self.asked() for need in formula.estimator.needs}
+        return tuple(name for name in self.sets if name in needs)
+
+    def item_sets(self) -> tuple[str, ...]:
+        """The label sets whose items are needed: all for slices of items, else those of estimators that weigh items."""
+        return self._item_sets
+
+    @cached_property
+    def _item_sets(self) -> tuple[str, ...]:
+        if any(slicing.of == "item" for slicing in self.slicings):
+            return self.label_sets()
+        weighing = [f.estimator.needs for f, _ in self.asked() if any(n.startswith("item.") for n in f.estimator.needs)]
+        return tuple(name for name in self.label_sets() if any(name in needs for needs in weighing))
 
     def cutoffs(self) -> tuple[int, ...]:
         """Every cutoff that is asked for."""
         return tuple(sorted({metric.k for metric in (*self.metrics, *self.traditional)} - {0}))
 
-    def compared(self) -> list[Metric]:
+    def slice_names(self) -> list[str]:
+        """Every slice, in the order of their codes."""
+        return [name for slicing in self.slicings for name in slicing.names()]
+
+    def compared(self) -> list[Cell]:
         """The quantities by which models are compared user by user: recall and precision order models alike on a user,
         as do DCG and nDCG. A metric that random exposures do not tell of a user is none of them."""
-        if "random" not in self.sources:
+        if "random" not in self.sets:
             return []
-        pairwise_wins = {win_metric_of(metric) for metric in self.metrics if metric.name != "hit_rate"}
-        return sorted(metric for metric in pairwise_wins if self.compared_by(metric))
+        metrics = {compared for metric in self.metrics if (compared := self.win_metric_of(metric))}
+        cells = (Cell(formula, metric) for metric in sorted(metrics) if (formula := self._compared_by(metric)))
+        return list(cells)
 
-    def compared_by(self, metric: Metric) -> Estimator | None:
-        """Whose numerators are compared, of a metric that models are compared on; None: it is not compared."""
-        known = {estimator.name: estimator for estimator in self.estimators if estimator.metric == metric.name}
-        return known.get("ure_macro") or known.get("ure_mean")
+    def win_metric_of(self, metric: Metric) -> Metric | None:
+        """The quantity by which models are compared on a user, if it is this metric that is asked for; None: they are not."""
+        other = self.kernels[metric.base].compared_as
+        return None if other is None else Metric(other, metric.k) if other else metric
 
-
-def win_metric_of(metric: Metric) -> Metric:
-    """The quantity by which models are compared on a user, if it is this metric that is asked for."""
-    return Metric({"precision": "recall", "dcg": "ndcg"}.get(metric.name, metric.name), metric.k)
+    def _compared_by(self, metric: Metric) -> MetricTerms | None:
+        """Whose numerators are compared: of the estimators from random exposure, the first that is a mean over users."""
+        known = {one.name: one for one in self.estimators}
+        for name in ("ure_macro", "ure_mean"):
+            if name in known and (formula := terms_of(known[name], self.kernels[metric.base])):
+                return formula
+        return None

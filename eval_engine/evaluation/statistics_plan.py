@@ -2,7 +2,7 @@
 
 Each task adds up its users by bucket and sends, per model and bucket, the packed sums and the few numbers per user that models are compared on
 (user_sums.py); a second step adds those up and counts, bucket by bucket, on how many users each model beats each other one (bucket_statistics.py). Nothing
-else moves, and what comes out grows with neither users nor items.
+else moves, and what comes out grows with neither users nor items. Which columns are read is what the asked estimators need.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,49 +17,69 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
+from eval_engine.evaluation.keyed_table import loaded
+from eval_engine.evaluation.packed_rows import PACKED
 from eval_engine.evaluation.spec import EvaluationSpec
-from eval_engine.evaluation.user_sums import PACKED, UserSums
+from eval_engine.evaluation.user_sums import SliceCodes, UserSums, terms_of_users
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
 from eval_engine.storage.stored_file import open_file
-from eval_engine.tables import STATISTICS, split
+from eval_engine.tables import STATISTICS
 
 AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on together
 USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
 SUMS_AT_ONCE = 1 << 20  # users times cutoffs: what is kept of each gain
 TASK_BYTES = 64 * 2**20
 FEW_TASKS = 16  # that there are at least, if there are files for them
-STATISTICS_COLUMNS = ", ".join(
-    column.removesuffix(" NOT NULL") for column in split(STATISTICS.ddl) if not column.startswith("run_id")
-)
+STATISTICS_COLUMNS = STATISTICS.row_ddl()
 FACTS = (
     "values",
     "above",
     "tied",
     "probabilities",
-)  # of labelled pairs; items and scores, two fifths of the bytes, are not needed
+)  # of labelled pairs; items and scores, two fifths of the bytes, are seldom needed
+File = tuple[str, str, int]  # path of a file of ranks, its model, its bytes
+
+FRAME = ("candidates", "scored")  # of a label set, else of the row
 
 
-def statistics(ranks: DataFrame, question: EvaluationSpec) -> Plan:
+def statistics(ranks: DataFrame, spec: EvaluationSpec) -> Plan:
     """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
+    return _added(_needed(ranks, spec).mapInArrow(_summed(spec), PACKED), spec)
+
+
+def _needed(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
+    """The columns that are needed, flat."""
     # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a NULL list in time that grows with those before it.
     needed = [
-        F.coalesce(F.col(f"{source}.{name}"), F.array()).alias(f"{source}_{name}")
-        for source in question.sources
-        for name in FACTS
+        F.coalesce(F.col(f"{name}.{field}"), F.array()).alias(f"{name}_{field}")
+        for name in spec.label_sets()
+        for field in _fields(spec, name)
     ]
-    return _added(
-        ranks.select("model", "user_id", "candidates", "scored", *needed).mapInArrow(_summed(question), PACKED),
-        question,
-    )
+    for name in spec.label_sets():
+        known = ranks.schema[name].dataType.names  # type: ignore[attr-defined]
+        needed += [
+            (F.coalesce(F.col(f"{name}.{count}"), F.col(count)) if count in known else F.col(count))
+            .cast("int")
+            .alias(f"{name}_{count}")
+            for count in FRAME
+        ]
+    if spec.lists():
+        needed.append(F.coalesce(F.col("top.items"), F.array()).alias("top_items"))
+    return ranks.select("model", "user_id", *FRAME, *needed)
 
 
-def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int]], question: EvaluationSpec) -> Plan:
+def _fields(spec: EvaluationSpec, name: str) -> tuple[str, ...]:
+    """The lists of a label set that are needed."""
+    return (*FACTS, "items") if name in spec.item_sets() else FACTS
+
+
+def statistics_of_files(spark: SparkSession, files: Sequence[File], spec: EvaluationSpec) -> Plan:
     """The same, of files of the ranks table, the model and the bytes of each, which workers read themselves: through Java, lists cost more than all estimators together."""
     sizes = [size for _, _, size in files]
     tasks = assign_tasks(
@@ -69,51 +89,70 @@ def statistics_of_files(spark: SparkSession, files: Sequence[tuple[str, str, int
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine = {number for batch in batches for number in batch.column(0).to_pylist()}
         chosen = (file for file, task in zip(files, tasks, strict=True) if task in mine)
-        return _summed(question)(rows for path, model, _ in chosen for rows in _read(path, model, question.sources))
+        return _summed(spec)(rows for path, model, _ in chosen for rows in read_ranks(path, model, spec))
 
     n_tasks = max(tasks) + 1
-    return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), question, sum(sizes))
+    return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), spec, sum(sizes))
 
 
-def _read(path: str, model: str, sources: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def statistics_here(files: Sequence[File], spec: EvaluationSpec) -> pa.Table:
+    """The rows themselves, made in this process: for so few bytes that starting tasks would take longer."""
+    rows = (batch for path, model, _ in files for batch in read_ranks(path, model, spec))
+    packed = [row for batch in _summed(spec)(rows) for row in zip(*batch.to_pydict().values(), strict=True)]
+    return pa.Table.from_batches([statistics_rows(sorted(packed, key=lambda row: row[0]), spec)])
+
+
+def read_ranks(path: str, model: str, spec: EvaluationSpec) -> Iterator[pa.RecordBatch]:
     """What is needed of a file of ranks, in batches of bounded bytes."""
-    wanted = ["user_id", "candidates", "scored", *(f"{source}.{name}" for source in sources for name in FACTS)]
+    wanted = ["user_id", *FRAME]
+    wanted += [f"{name}.{field}" for name in spec.label_sets() for field in (*_fields(spec, name), *FRAME)]
+    wanted += ["top.items"] if spec.lists() else []
     try:
         with open_file(path) as handle, pq.ParquetFile(handle) as file:
             groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
             per_row = max(1, sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows))
             for batch in file.iter_batches(int(np.clip(AT_ONCE // per_row, 1, USERS_AT_ONCE)), columns=wanted):
-                yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), sources)
+                yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), spec)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"ranks: {path} of model {model} cannot be read ({' '.join(str(error).split())[:200]}). Remove the file and run jobs/rank.py again: it ranks what is gone."
         ) from None
 
 
-def statistics_of(plans: Iterable[Plan], question: EvaluationSpec) -> Plan:
+def statistics_of(plans: Iterable[Plan], spec: EvaluationSpec) -> Plan:
     """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
     return _added(
         reduce(
             DataFrame.unionByName,
-            [plan.rows.mapInArrow(_then(plan.worker, _summed(question), question.sources), PACKED) for plan in plans],
+            [plan.rows.mapInArrow(_then(plan.worker, _summed(spec), spec), PACKED) for plan in plans],
         ),
-        question,
+        spec,
     )
 
 
-def _then(first: Worker, second: Worker, sources: Sequence[str]) -> Worker:
+def _then(first: Worker, second: Worker, spec: EvaluationSpec) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return second(_flat(batch, sources) for batch in first(batches))
+        return second(_flat(batch, spec) for batch in first(batches))
 
     return run
 
 
-def _flat(batch: pa.RecordBatch, sources: Sequence[str]) -> pa.RecordBatch:
+def _flat(batch: pa.RecordBatch, spec: EvaluationSpec) -> pa.RecordBatch:
     """Rows of ranks, with the lists that are needed as columns."""
-    lists = {f"{source}_{name}": batch.column(source).field(name) for source in sources for name in FACTS}
-    return pa.RecordBatch.from_pydict(
-        {name: batch.column(name) for name in ("model", "user_id", "candidates", "scored")} | lists
-    )
+    columns = {name: batch.column(name) for name in ("model", "user_id", *FRAME)}
+    for name in spec.label_sets():
+        labels = batch.column(name)
+        columns |= {f"{name}_{field}": labels.field(field) for field in _fields(spec, name)}
+        columns |= {f"{name}_{count}": _own(batch, name, count).cast(pa.int32()) for count in FRAME}
+    if spec.lists():
+        columns["top_items"] = batch.column("top").field("items")
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _own(batch: pa.RecordBatch, name: str, count: str) -> pa.Array:
+    """A count of the label set's own frame; rows of older versions have one frame for all sets."""
+    field = batch.column(name).type.get_field_index(count)
+    return batch.column(count) if field < 0 else pc.coalesce(batch.column(name).field(field), batch.column(count))
 
 
 def unequal_users(ranks: DataFrame) -> set[str]:
@@ -139,41 +178,127 @@ def ranked_by_all(ranks: DataFrame, gaps: Collection[str]) -> DataFrame:
     return ranks.join(reduce(DataFrame.union, unranked).distinct(), "user_id", "left_anti") if unranked else ranks
 
 
-def _summed(question: EvaluationSpec) -> Worker:
+def _summed(spec: EvaluationSpec) -> Worker:
     """The function that adds up the users of a task: rows of ranks in, PACKED out."""
-    at_once = min(USERS_AT_ONCE, SUMS_AT_ONCE // max(1, len(question.cutoffs())))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         sums: dict[str, UserSums] = {}
-        for batch in batches:
-            models = pc.unique(batch.column("model")).to_pylist()
-            for model in models:
-                rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
-                own = sums.setdefault(model, UserSums(model, question))
-                for start in range(0, rows.num_rows, at_once):
-                    some = rows.slice(start, at_once)
-                    yield own.add(xxhash64(some.column("user_id")), _labelled(some, question))
+        for model, rows in _by_model(batches, spec):
+            own = sums.setdefault(model, UserSums(model, spec))
+            yield own.add(xxhash64(rows.column("user_id")), *user_batch(rows, spec))
         for own in sums.values():
-            yield own.packed()
+            yield from own.packed()
 
     return run
 
 
-def _labelled(rows: pa.RecordBatch, question: EvaluationSpec) -> dict[str, Labelled]:
-    """The labelled pairs of each source."""
-    found = {}
-    for source in question.sources:
+def user_terms(spec: EvaluationSpec) -> Worker:
+    """The function that gives the terms of every user: rows of ranks in; model, user_id, estimator, metric, k, numerator, denominator out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
+        asked = spec.asked()
+        for model, rows in _by_model(batches, spec):
+            batch, _ = user_batch(rows, spec)
+            for formula, metric in asked:
+                a, b = terms_of_users(formula, metric, batch, spec.ties)
+                counted = b > 0
+                n = int(counted.sum())
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "model": pa.array([model] * n, pa.string()),
+                        "user_id": rows.column("user_id").filter(pa.array(counted)),
+                        "estimator": pa.array([formula.estimator.name] * n, pa.string()),
+                        "metric": pa.array([metric.name] * n, pa.string()),
+                        "k": pa.array(np.full(n, metric.k, np.int32)),
+                        "numerator": pa.array(a[counted], from_pandas=True),  # NaN, unknown: NULL
+                        "denominator": pa.array(b[counted]),
+                    }
+                )
+
+    return run
+
+
+def user_metrics(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
+    """The terms of every user who is counted, of rows of the ranks table."""
+    kind = dict(ranks.dtypes)["user_id"]
+    columns = (
+        f"model STRING, user_id {kind}, estimator STRING, metric STRING, k INT, numerator DOUBLE, denominator DOUBLE"
+    )
+    return _needed(ranks, spec).mapInArrow(user_terms(spec), columns)
+
+
+def _by_model(batches: Iterable[pa.RecordBatch], spec: EvaluationSpec) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows of one model at a time, few enough to be worked on together."""
+    at_once = min(USERS_AT_ONCE, SUMS_AT_ONCE // max(1, len(spec.cutoffs())))
+    for batch in batches:
+        models = pc.unique(batch.column("model")).to_pylist()
+        for model in models:
+            rows = batch.filter(pc.equal(batch.column("model"), model)) if len(models) > 1 else batch
+            for start in range(0, rows.num_rows, at_once):
+                yield model, rows.slice(start, at_once)
+
+
+def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, SliceCodes]:
+    """The users of some rows as estimators see them, and the slices that they and their positives are in."""
+    labels, keys = {}, {}
+    for name in spec.label_sets():
         facts = rank_facts_of(
-            {name: rows.column(f"{source}_{name}") for name in FACTS}, rows.column("candidates"), rows.column("scored")
+            {field: rows.column(f"{name}_{field}") for field in FACTS},
+            *(rows.column(f"{name}_{count}") for count in FRAME),
         )
-        found[source] = Labelled(
-            facts, question.positive.of(facts.value), all_labelled=source == "truth", cutoffs=question.cutoffs()
-        )
-    return found
+        labels[name] = LabelSet(facts, spec.positive.of(facts.value))
+        if name in spec.item_sets():
+            keys[name] = rows.column(f"{name}_items").flatten()
+    item = {}
+    weighing = {
+        need.removeprefix("item.") for f, _ in spec.asked() for need in f.estimator.needs if need.startswith("item.")
+    }
+    for table in spec.item_tables:
+        for column in weighing & set(table.columns):
+            own = loaded(table)
+            item[column] = own.columns[column]
+            for name, ids in keys.items():
+                labels[name] = labels[name]._replace(item=own.rows(xxhash64(ids)))
+    top = None
+    if spec.lists():
+        lists = rows.column("top_items")
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+        top = TopLists(np.concatenate([[0], np.cumsum(lengths)]), xxhash64(lists.flatten()))
+    batch = UserBatch(labels, spec.cutoffs(), top, item)
+    return batch, _slice_codes(rows, spec, labels, keys)
 
 
-def _added(packed: DataFrame, question: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:
+def _slice_codes(
+    rows: pa.RecordBatch, spec: EvaluationSpec, labels: Mapping[str, LabelSet], items: Mapping[str, pa.Array]
+) -> SliceCodes:
+    """The slices of the users and of their positives."""
+    of_users, of_items, first = [], [], 0
+    positives: dict[str, Any] = {}
+    users: Any = None
+    for slicing in spec.slicings:
+        missing = slicing.n_codes - 1
+        if slicing.of == "user":
+            users = xxhash64(rows.column("user_id")) if users is None else users
+            table = loaded(spec.user_tables[slicing.table])
+            of_users.append(first + table.values(slicing.name, users, missing).astype(np.int64))
+        else:
+            table = loaded(spec.item_tables[slicing.table])
+            for name, ids in items.items():
+                if name not in positives:
+                    positives[name] = xxhash64(ids.filter(pa.array(labels[name].positive)))
+            of_items.append(
+                {
+                    name: first + table.values(slicing.name, keys, missing).astype(np.int64)
+                    for name, keys in positives.items()
+                }
+            )
+        first += slicing.n_codes
+    return SliceCodes(of_users, of_items)
+
+
+def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:
     """Makes the statistics of each bucket from what tasks found of it; n_bytes: of the ranks, if they are known. Each partition becomes a file of statistics."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,12 +307,12 @@ def _added(packed: DataFrame, question: EvaluationSpec, n_bytes: int = FEW_TASKS
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if size > AT_ONCE and row[0] != waiting[-1][0]:
-                    yield statistics_rows(waiting, question)
+                    yield statistics_rows(waiting, spec)
                     waiting, size = [], 0
                 waiting.append(row)
                 size += sum(len(part) for part in row[2:] if part is not None)
         if waiting:
-            yield statistics_rows(waiting, question)
+            yield statistics_rows(waiting, spec)
 
     at_most = int(packed.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     n_partitions = min(at_most, max(FEW_PARTITIONS, -(-n_bytes // TASK_BYTES)))
@@ -195,13 +320,13 @@ def _added(packed: DataFrame, question: EvaluationSpec, n_bytes: int = FEW_TASKS
 
 
 def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: pa.Array) -> RankFacts:
-    """The labels of one source, its lists by name, as flat arrays; without scores."""
+    """The labels of one set, its lists by name, as flat arrays; without scores."""
     lengths = pc.list_value_length(labels["above"]).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = {name: labels[name].flatten() for name in FACTS}
     if columns[
         "above"
-    ].null_count:  # labels without a score, of a partial list: below all that have one, nobody knows where
+    ].null_count:  # labels without a score, of a partial list: below all that have one, in an order that is not known
         least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
     value, above, tied, probability = (column.to_numpy(zero_copy_only=False) for column in columns.values())

@@ -1,106 +1,92 @@
-"""What a task makes of its users, one model at a time: sums by bucket for every estimator, metric and cutoff, and the few numbers per user that models are compared on.
+"""What a task makes of its users, one model at a time: sums by bucket for every estimator, metric and cutoff, of everything and of slices, and the few numbers per user
+that models are compared on.
 
-Sums are exact (statistics/bucket_sums.py), so neither partitioning nor the order of users matters. Those of ure_macro recall are kept by stratum too: by how many exposures,
-candidates and exposed positives a user has, which balanced URE is made of.
+Sums are exact (statistics/bucket_sums.py), so neither partitioning nor the order of users matters. At most cutoffs most users have no positive in the top k, so that
+their numerator is 0: denominators are summed once for all cutoffs of a metric, and each cutoff looks at the other users only.
+
+    slice of users   the same terms, added up by the user's slice
+    slice of items   a user counts once in each slice that a positive of theirs is in, with the positives of that slice only; in every other slice as a user without
+                     a positive. The latter are added up once for all slices (slice ZERO), and in its own slices each user is taken off again.
+    stratum          of an estimator that combines strata: the sums are kept by stratum too
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eval_engine.estimators.estimator import Estimator, Terms
+from eval_engine.estimators.balanced_ure import NO_STRATUM
+from eval_engine.estimators.estimator import MetricTerms, Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.estimators.user_batch import UserBatch
+from eval_engine.evaluation.list_counts import ListCounts
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, ZERO, packed_batch
+from eval_engine.evaluation.spec import EvaluationSpec, Group
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
-from eval_engine.statistics.balanced import lump_of, two_digits
-from eval_engine.statistics.bucket_sums import N_BUCKETS, Sums, add, bucket_of, no_sums
+from eval_engine.statistics.bucket_sums import (
+    N_BUCKETS,
+    N_COARSE,
+    Sums,
+    add,
+    add_denominators,
+    add_numerators,
+    add_numerators_again,
+    bucket_of,
+    exchange_denominators,
+    no_sums,
+)
 
-PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
-PACKED_ARROW = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("model", pa.string()),
-        ("sums", pa.binary()),
-        ("users", pa.binary()),
-        ("values", pa.binary()),
-    ]
-)
-ROW = np.dtype(
-    [
-        ("bucket", "<i4"),
-        ("cell", "<i4"),
-        ("stratum", "<i4", 3),
-        ("counts", "<i8", 3),
-        ("whole", "<i8", 7),
-        ("part", "<i8", 7),
-    ]
-)
-NO_STRATUM = (-1, -1, -1)
-STRATIFIED = ("ure_macro", "recall")
+
+class SliceCodes(NamedTuple):
+    """The slices of some users and of their positives: numbers in EvaluationSpec.slice_names."""
+
+    users: Sequence[Ints]  # of each slicing of users: of each user
+    items: Sequence[Mapping[str, Ints]]  # of each slicing of items, by label set: of each positive
 
 
 class UserSums:
     """The sums of one model's users, as far as a task has come."""
 
-    def __init__(self, model: str, question: EvaluationSpec) -> None:
-        self._model, self._question = model, question
-        self._asked = question.asked()
-        self._compared = {
-            (estimator, metric): n
-            for n, metric in enumerate(question.compared())
-            if (estimator := question.compared_by(metric))
-        }
-        self._by_stratum = [
-            cell for cell, (estimator, _) in enumerate(self._asked) if (estimator.name, estimator.metric) == STRATIFIED
+    def __init__(self, model: str, spec: EvaluationSpec) -> None:
+        self._model, self._spec = model, spec
+        self._groups = [_GroupSums(number, group, spec) for number, group in enumerate(spec.groups())]
+        self._compared = {(str(formula), metric): n for n, (formula, metric) in enumerate(spec.compared())}
+        self._not_asked = [
+            cell
+            for cell in spec.compared()
+            if (str(cell.formula), cell.metric) not in {(str(f), m) for f, m in spec.asked()}
         ]
-        self._sums = no_sums(len(self._asked), N_BUCKETS)  # of the others
-        self._strata = _Strata()
-        self._stratum_sums = no_sums(len(self._by_stratum), 0)
+        self._lists = ListCounts(model, spec) if spec.lists() else None
 
-    def add(self, hashes: npt.NDArray[np.int64], labelled: dict[str, Labelled]) -> pa.RecordBatch:
+    def add(self, hashes: npt.NDArray[np.int64], batch: UserBatch, codes: SliceCodes) -> pa.RecordBatch:
         """Add users; what models are compared on, a row of PACKED per bucket, with the users who have it."""
         bucket = bucket_of(hashes)
-        if self._by_stratum:
-            row = self._strata.rows(labelled["random"], bucket)
-            more = no_sums(len(self._by_stratum), self._strata.n_rows - self._stratum_sums.counts.shape[1])
-            self._stratum_sums = Sums(
-                *(np.concatenate(both, axis=1) for both in zip(self._stratum_sums, more, strict=True))
-            )
-        tied = {source: _tied_users(one) for source, one in labelled.items()}
         values = np.empty((len(self._compared), hashes.size), np.float32)
-        for cell, (estimator, metric) in enumerate(self._asked):
-            terms = _terms(estimator, metric, labelled, self._question.ties)
-            users = tied["truth" if estimator.source == "both" else estimator.source]
-            low, high = (_bound(estimator, metric, labelled, users, terms, ties) for ties in ("strict", "optimistic"))
-            if cell in self._by_stratum:
-                add(_of_cell(self._stratum_sums, self._by_stratum.index(cell)), terms, low, high, row)
-            else:
-                add(_of_cell(self._sums, cell), terms, low, high, bucket)
-            if (estimator, metric) in self._compared:
-                values[self._compared[estimator, metric]] = _value(terms)
-        for estimator, metric in set(self._compared) - set(self._asked):
-            values[self._compared[estimator, metric]] = _value(_terms(estimator, metric, labelled, self._question.ties))
-        return self._packed_values(hashes, bucket, values, labelled)
+        for group in self._groups:
+            group.add(batch, bucket, codes, self._compared, values)
+        for formula, metric in self._not_asked:
+            terms = formula.of(
+                batch, formula.estimator.view(batch), slice(None), metric.k, self._spec.ties, **metric.parameters
+            )
+            values[self._compared[str(formula), metric]] = np.where(terms.denominator > 0, terms.numerator, np.nan)
+        if self._lists is not None and batch.top is not None:
+            self._lists.add(bucket, batch.top)
+        return self._packed_values(hashes, bucket, values, batch)
 
     def _packed_values(
-        self,
-        hashes: npt.NDArray[np.int64],
-        bucket: Ints,
-        values: npt.NDArray[np.float32],
-        labelled: dict[str, Labelled],
+        self, hashes: npt.NDArray[np.int64], bucket: Ints, values: npt.NDArray[np.float32], batch: UserBatch
     ) -> pa.RecordBatch:
-        some = np.flatnonzero(labelled["random"].n_positive > 0) if self._compared else np.empty(0, np.int64)
+        some = np.flatnonzero(batch.sample("random").n_positive > 0) if self._compared else np.empty(0, np.int64)
         some = some[np.argsort(bucket[some].astype(np.uint8), kind="stable")]
         values, hashes = values[:, some], hashes[some]
         buckets, starts = np.unique(bucket[some], return_index=True)
         slices = [slice(*ends) for ends in pairwise([*starts, some.size])]
         nothing = [None] * buckets.size
-        return _batch(
+        return packed_batch(
             buckets,
             self._model,
             nothing,
@@ -108,109 +94,232 @@ class UserSums:
             [values[:, s].tobytes() for s in slices],
         )
 
-    def packed(self) -> pa.RecordBatch:
+    def packed(self) -> Iterator[pa.RecordBatch]:
         """The sums of all users, a row of PACKED per bucket."""
-        rows = np.concatenate(list(self._rows()))
-        rows = rows[np.argsort(rows["bucket"].astype(np.uint8), kind="stable")]
+        parts = [rows for group in self._groups for rows in group.rows()]
+        if self._lists is not None:
+            parts.append(self._lists.rows(len(self._groups)))
+        rows = np.concatenate([np.empty(0, ROW), *parts])
+        keys = rows["bucket"]
+        rows = rows[np.argsort(keys.astype(np.uint16), kind="stable")]
         buckets, starts = np.unique(rows["bucket"], return_index=True)
-        parts = [part.tobytes() for part in np.split(rows, starts[1:])][: buckets.size]
-        nothing = [None] * len(parts)
-        return _batch(buckets, self._model, parts, nothing, nothing)
+        blobs = [part.tobytes() for part in np.split(rows, starts[1:])][: buckets.size]
+        nothing = [None] * len(blobs)
+        yield packed_batch(buckets, self._model, blobs, nothing, nothing)
+        if self._lists is not None:
+            yield packed_batch(*self._lists.packed())
 
-    def _rows(self) -> Iterator[npt.NDArray[Any]]:
-        for sums, cells, buckets, strata in (
-            (self._sums, np.arange(len(self._asked)), np.arange(N_BUCKETS), np.tile(NO_STRATUM, (N_BUCKETS, 1))),
-            (self._stratum_sums, np.array(self._by_stratum, np.int64), *self._strata.known()),
-        ):
-            cell, row = np.nonzero(sums.counts.any(axis=2))
-            found = np.empty(cell.size, ROW)
-            found["bucket"], found["cell"], found["stratum"] = buckets[row], cells[cell], strata[row]
+
+class _GroupSums:
+    """The sums of an estimator and a metric at its cutoffs."""
+
+    def __init__(self, number: int, group: Group, spec: EvaluationSpec) -> None:
+        self._number, self._group, self._spec = number, group, spec
+        self._formula, self._estimator = group.formula, group.formula.estimator
+        stratified = self._estimator.stratum is not None
+        n_cells, n_slices = len(group.cells), len(spec.slice_names())
+        whole = (N_COARSE, COARSE) if stratified else (N_BUCKETS, 0)
+        self._whole = _Rows(n_cells, 1, *whole, EVERYTHING, stratified)
+        self._slices = _Rows(n_cells, n_slices, N_COARSE, COARSE, 0, stratified) if n_slices else None
+        by_item = any(slicing.of == "item" for slicing in spec.slicings)
+        self._zero = _Rows(n_cells, 1, N_COARSE, COARSE, ZERO, stratified) if by_item else None
+
+    def add(
+        self,
+        batch: UserBatch,
+        bucket: Ints,
+        codes: SliceCodes,
+        compared: Mapping[tuple[str, Metric], int],
+        values: npt.NDArray[np.float32],
+    ) -> None:
+        """Add users, and fill in those values that models are compared on."""
+        view, coarse = self._estimator.view(batch), bucket % N_COARSE
+        kinds = self._kinds(batch, view)
+        places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
+        if self._slices is not None:
+            places += [(self._slices, self._slices.of(code * N_COARSE + coarse, kinds), False) for code in codes.users]
+        self._add(batch, view, slice(None), places, compared, values)
+        if self._slices is None or self._zero is None:
+            return
+        nobody = view.no_positives
+        empty = self._empty(batch, nobody)
+        kinds0 = self._kinds(batch, nobody)
+        rows = self._zero.of(coarse, kinds0)  # first: it may add rows to the sums
+        add(self._zero.base, empty, None, rows)
+        for n, by_set in enumerate(codes.items):
+            sliced, users, code = view.sliced(str(n), by_set[view.label_set], len(self._spec.slice_names()))
+            place = code * N_COARSE + coarse[users]
+            if kinds0 is None and self._formula.denominator:
+                self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
+                continue
+            gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
+            add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
+            row = self._slices.of(place, self._kinds(batch, sliced))
+            self._add(batch, sliced, users, [(self._slices, row, False)], {}, values)
+
+    def _add(
+        self,
+        batch: UserBatch,
+        view: Labelled,
+        users: "Ints | slice",
+        places: "list[tuple[_Rows, Ints, bool]]",
+        compared: Mapping[tuple[str, Metric], int],
+        values: npt.NDArray[np.float32],
+        replaced: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the users of a view to rows of each place (with bounds: True). replaced: denominators that are in the sums already, in place of which theirs come."""
+        metrics = self._group.metrics
+        if self._formula.denominator is None:
+            first = self._terms(batch, view, users, metrics[0])
+            for sums, row, bounded in places:
+                bounds = self._bounds(batch, view, users, first, metrics[0]) if bounded else None
+                add(sums.cell(0), first, bounds, row)
+            self._keep(first.numerator, first.denominator, None, metrics[0], compared, values)
+            return
+        denominator = self._formula.denominators(batch, view, users)
+        for sums, row, _ in places:
+            if replaced is None:
+                add_denominators(sums.base, denominator, row)
+            else:
+                exchange_denominators(sums.base, replaced, denominator, row)
+        for n, metric in enumerate(metrics):
+            active, some = view.active(metric.k)
+            named = active if isinstance(users, slice) else users[active]
+            terms = self._terms(batch, some, named, metric)
+            if not np.array_equal(terms.denominator, denominator[active]):
+                raise ValueError(
+                    f"{self._formula}: the denominators of its terms at {metric} are not those that it declares"
+                )
+            sums, row, bounded = places[0]
+            bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
+            add_numerators(sums.cell(n), terms, bounds, row[active])
+            add_numerators_again([(other.cell(n), row[active]) for other, row, _ in places[1:]], terms)
+            self._keep(terms.numerator, denominator, active, metric, compared, values)
+
+    def _keep(
+        self,
+        numerator: npt.NDArray[np.float64],
+        denominator: npt.NDArray[np.float64],
+        active: Ints | None,
+        metric: Metric,
+        compared: Mapping[tuple[str, Metric], int],
+        values: npt.NDArray[np.float32],
+    ) -> None:
+        """Fills in the values that models are compared on, if this metric is one of them."""
+        number = compared.get((str(self._formula), metric))
+        if number is None:
+            return
+        if active is None:
+            values[number] = numerator
+        else:
+            values[number] = 0.0
+            values[number][active] = numerator
+        values[number][denominator == 0] = np.nan
+
+    def _terms(self, batch: UserBatch, view: Labelled, users: "Ints | slice", metric: Metric, ties: str = "") -> Terms:
+        return self._formula.of(batch, view, users, metric.k, ties or self._spec.ties, **metric.parameters)
+
+    def _empty(self, batch: UserBatch, nobody: Labelled) -> Terms:
+        """The terms of users without a positive."""
+        if self._formula.denominator is None:
+            return self._terms(batch, nobody, slice(None), self._group.metrics[0])
+        denominator = self._formula.denominators(batch, nobody, slice(None))
+        return Terms(np.zeros(denominator.size), denominator)
+
+    def _kinds(self, batch: UserBatch, view: Labelled) -> Ints | None:
+        return None if self._estimator.stratum is None else self._estimator.stratum(batch, view)
+
+    def _bounds(
+        self, batch: UserBatch, view: Labelled, users: "Ints | slice", terms: Terms, metric: Metric
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Numerators with every tie broken against (strict) and for (optimistic) the model."""
+        some, tied = view.tied_view
+        if not some.size:
+            return terms.numerator, terms.numerator
+        named = some if isinstance(users, slice) else users[some]
+        bounds = []
+        for ties in ("strict", "optimistic"):
+            numerators = terms.numerator.copy()
+            numerators[some] = self._terms(batch, tied, named, metric, ties).numerator
+            bounds.append(numerators)
+        return bounds[0], bounds[1]
+
+    def rows(self) -> Iterator[npt.NDArray[Any]]:
+        """The sums, as rows of ROW."""
+        for part in (self._whole, self._slices, self._zero):
+            if part is not None:
+                yield from part.rows(self._number, self._group.cells)
+
+
+class _Rows:
+    """Sums of one group of cells by slice, bucket and stratum; strata are numbered as they turn up."""
+
+    def __init__(
+        self, n_cells: int, n_slices: int, n_buckets: int, first_bucket: int, first_slice: int, stratified: bool
+    ) -> None:
+        self._n_buckets, self._first_bucket, self._first_slice = n_buckets, first_bucket, first_slice
+        self._n_places = n_slices * n_buckets
+        self._strata: dict[tuple[int, ...], int] = {} if stratified else {NO_STRATUM: 0}
+        self._row_of = np.full(0, -1, np.int64)  # by n_places stratum + place; -1: not seen yet
+        self._seen = np.empty(0, np.int64) if stratified else np.arange(self._n_places)  # the same, by row
+        self.base = no_sums(self._seen.size)
+        self._cells = no_sums(n_cells, self._seen.size)
+
+    def cell(self, n: int) -> Sums:
+        """The sums of one cell."""
+        return Sums(*(x[n] for x in self._cells))
+
+    def of(self, place: Ints, kinds: Ints | None) -> Ints:
+        """The row of each user, by place (slice and bucket) and stratum (n_users, 3)."""
+        if kinds is None:
+            return place
+        distinct, which = _distinct(kinds)
+        numbers = np.array(
+            [self._strata.setdefault(tuple(kind), len(self._strata)) for kind in distinct.tolist()], np.int64
+        )
+        code = numbers[which] * self._n_places + place if place.size else place
+        more = len(self._strata) * self._n_places - self._row_of.size
+        self._row_of = np.concatenate([self._row_of, np.full(more, -1)])
+        new = np.unique(code[self._row_of[code] < 0])
+        if new.size:
+            self._row_of[new] = np.arange(self._seen.size, self._seen.size + new.size)
+            self._seen = np.concatenate([self._seen, new])
+            self.base = Sums(*(np.concatenate(both) for both in zip(self.base, no_sums(new.size), strict=True)))
+            n_cells = self._cells.counts.shape[0]
+            self._cells = Sums(
+                *(np.concatenate(both, axis=1) for both in zip(self._cells, no_sums(n_cells, new.size), strict=True))
+            )
+        rows: Ints = self._row_of[code]
+        return rows
+
+    def rows(self, group: int, cells: Sequence[int]) -> Iterator[npt.NDArray[Any]]:
+        """As rows of ROW: those of the group, and of each cell."""
+        strata = np.array(list(self._strata), np.int64).reshape(-1, 3)
+        place = self._seen % self._n_places
+        for sums, number in ((self.base, -1 - group), *((self.cell(n), cell) for n, cell in enumerate(cells))):
+            some = np.flatnonzero(sums.counts.any(axis=1) | sums.whole.any(axis=1) | sums.part.any(axis=1))
+            found = np.empty(some.size, ROW)
+            found["cell"] = number
+            found["bucket"] = place[some] % self._n_buckets + self._first_bucket
+            found["slice"] = place[some] // self._n_buckets + self._first_slice
+            found["stratum"] = strata[self._seen[some] // self._n_places]
             for name, values in zip(("counts", "whole", "part"), sums, strict=True):
-                found[name] = values[cell, row]
+                found[name] = values[some]
             yield found
 
 
-class _Strata:
-    """A number for each stratum and bucket, as they turn up."""
-
-    def __init__(self) -> None:
-        self._strata: dict[tuple[int, ...], int] = {}
-        self._row_of = np.empty(0, np.int64)  # by N_BUCKETS stratum + bucket; -1: not seen yet
-        self._seen = np.empty(0, np.int64)  # the same, by row
-
-    @property
-    def n_rows(self) -> int:
-        return self._seen.size
-
-    def rows(self, random: Labelled, bucket: Ints) -> Ints:
-        """The number of each user's stratum and bucket."""
-        kinds, which = _kinds(random)
-        numbers = np.array(
-            [self._strata.setdefault(tuple(kind), len(self._strata)) for kind in kinds.tolist()], np.int64
-        )
-        code = numbers[which] * N_BUCKETS + bucket
-        self._row_of = np.concatenate([self._row_of, np.full(len(self._strata) * N_BUCKETS - self._row_of.size, -1)])
-        new = np.unique(code[self._row_of[code] < 0])
-        self._row_of[new] = np.arange(self.n_rows, self.n_rows + new.size)
-        self._seen = np.concatenate([self._seen, new])
-        found: Ints = self._row_of[code]
-        return found
-
-    def known(self) -> tuple[Ints, Ints]:
-        """Bucket and stratum of each number."""
-        return self._seen % N_BUCKETS, np.array(list(self._strata), np.int64).reshape(-1, 3)[self._seen // N_BUCKETS]
+def _distinct(kinds: Ints) -> tuple[Ints, Ints]:
+    """The different strata, and the number of each user's."""
+    if not kinds.size:
+        return kinds.reshape(0, 3), np.empty(0, np.int64)
+    if kinds.min() >= 0 and kinds.max() < 1 << 21:
+        code = (kinds[:, 0] << 42) + (kinds[:, 1] << 21) + kinds[:, 2]
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return kinds[first], which.reshape(-1)
+    distinct, which = np.unique(kinds, axis=0, return_inverse=True)
+    return distinct, which.reshape(-1)
 
 
-def _kinds(random: Labelled) -> tuple[Ints, Ints]:
-    """The kinds of users, as (exposures, candidates, exposed positives), each coarse, and the number of each user's; none with uneven exposure."""
-    n_users = random.facts.n_users
-    if random.weight is not None:
-        return np.array([NO_STRATUM][: n_users or 0], np.int64), np.zeros(n_users, np.int64)
-    kind = np.stack([two_digits(random.n_labelled), two_digits(random.candidates), lump_of(random.n_positive)])
-    code = (
-        (kind[0] << 42) + (kind[1] << 21) + kind[2]
-        if kind.max(initial=0) < 1 << 21
-        else np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
-    )
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    return kind[:, first].T, which.reshape(-1)
-
-
-def _of_cell(sums: Sums, cell: int) -> Sums:
-    return Sums(*(x[cell] for x in sums))
-
-
-def _terms(estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], ties: str) -> Terms:
-    if estimator.source == "both":
-        return estimator.terms(labelled["truth"], metric.k, ties, labelled["random"].facts.n_labels)
-    return estimator.terms(labelled[estimator.source], metric.k, ties)
-
-
-def _tied_users(labelled: Labelled) -> Ints:
-    """The users with a positive that is level with another candidate: only they have bounds beside their value."""
-    ends = np.concatenate([[0], np.cumsum(labelled.tied > 0)])[labelled.offsets]
-    return np.flatnonzero(np.diff(ends))
-
-
-def _bound(
-    estimator: Estimator, metric: Metric, labelled: dict[str, Labelled], users: Ints, terms: Terms, ties: str
-) -> npt.NDArray[np.float64]:
-    """Numerators with every tie broken against (strict) or for (optimistic) the model."""
-    if not users.size:
-        return terms.numerator
-    numerators = terms.numerator.copy()
-    numerators[users] = _terms(
-        estimator, metric, {source: one.of(users) for source, one in labelled.items()}, ties
-    ).numerator
-    return numerators
-
-
-def _value(terms: Terms) -> npt.NDArray[np.float64]:
-    return np.where(terms.denominator > 0, terms.numerator, np.nan)
-
-
-def _batch(buckets: Ints, model: str, *columns: Sequence[bytes | None]) -> pa.RecordBatch:
-    binary = [pa.array(column, pa.binary()) for column in columns]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(buckets, pa.int32()), pa.array([model] * len(buckets), pa.string()), *binary], schema=PACKED_ARROW
-    )
+def terms_of_users(formula: MetricTerms, metric: Metric, batch: UserBatch, ties: str) -> Terms:
+    """The terms of every user of a batch."""
+    return formula.of(batch, formula.estimator.view(batch), slice(None), metric.k, ties, **metric.parameters)

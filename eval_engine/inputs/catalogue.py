@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eval_engine.errors import DataError
-from eval_engine.lake.commits import WrittenFile, write_file
+from eval_engine.lake.part_files import Target, WrittenFile, write_few
 from eval_engine.spark.worker_types import Worker
 
 
@@ -24,28 +24,28 @@ class Checked(NamedTuple):
     file: WrittenFile | None  # in the folder that was asked for
 
 
-def check_catalogue(catalogue: DataFrame, folder: str | None, run_id: str) -> Checked:
-    """Makes sure that each item has a position of its own from 0 to N-1, and writes them to a file of the Delta table in that folder, if there is one."""
+def check_catalogue(catalogue: DataFrame, target: Target | None) -> Checked:
+    """Makes sure that each item has a position of its own from 0 to N-1, and writes them to a file of the target, if there is one."""
     found = (
         catalogue.select("item_id", "position")
         .coalesce(1)
-        .mapInArrow(_checked(folder, run_id), "n_items BIGINT, file STRING")
+        .mapInArrow(_checked(target), "n_items BIGINT, file STRING")
         .collect()
     )
     told = next((row for row in found if row["n_items"]), None)
     if told is None:
         return Checked(0, None)
-    return Checked(told["n_items"], WrittenFile(*json.loads(told["file"])) if folder else None)
+    return Checked(told["n_items"], WrittenFile(*json.loads(told["file"])) if target else None)
 
 
-def _checked(folder: str | None, run_id: str) -> Worker:
+def _checked(target: Target | None) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
         rows = pa.Table.from_batches(found)
         judge_catalogue(rows)
-        file = write_file(folder, rows.sort_by("position"), {"run_id": run_id}) if folder else None
+        file = write_few(rows.sort_by("position").to_batches(), target)[0] if target else None
         yield pa.RecordBatch.from_pydict(
             {"n_items": pa.array([rows.num_rows], pa.int64()), "file": pa.array([json.dumps(file)])}
         )

@@ -1,12 +1,14 @@
-"""A CSV file as columns of text: the one reader of CSV, for every stage, with and without Spark.
+"""Reads a CSV file as columns of text: the one reader of CSV for every stage, with and without Spark.
 
-The dialect is RFC 4180 unless the config's `csv` says otherwise: a field that holds a delimiter, a quote or a line break stands in quotes, and a quote in
-it is doubled. Records end with LF, CRLF or CR. Blanks are part of a field. Blank lines and a byte order mark are skipped. An empty field is NULL, quoted
-or not: writers that quote every field quote missing ones too.
+The dialect is RFC 4180 unless the config's `csv` sets another one: a field that contains a delimiter, a quote or a line
+break is enclosed in quotes, and a quote inside it is doubled. Records end with LF, CRLF or CR. Blanks are part of a
+field. Blank lines and a byte order mark are skipped. An empty field is NULL, quoted or not: writers that quote every
+field quote missing values too.
 
-Arrow parses. It takes what follows a closing quote for a part of the field, so it misreads a file that escapes quotes in another way, without an error.
-Therefore quotes are looked at on the way: an opening one must follow a delimiter, a closing one must precede one. Where that does not hold, and wherever
-Arrow fails, Python's csv module reads the file strictly, to be sure, and to name the line.
+Arrow parses the file. It appends text after a closing quote to the field, so it misreads a file that escapes quotes in
+another way, without an error. Therefore the quotes are checked while Arrow reads: an opening quote must follow a
+delimiter, a closing quote must precede one. If a quote does not, or if Arrow fails, Python's csv module reads the file
+in strict mode: it decides whether the file is well-formed, and gives the line number for the error.
 """
 
 import csv
@@ -22,20 +24,20 @@ from eval_engine.config import Csv
 from eval_engine.errors import DataError
 from eval_engine.storage.stored_file import located
 
-BLOCK_BYTES = 8 << 20  # read at once; no record may be longer
+BLOCK_BYTES = 8 << 20  # per read; a record must not be longer
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHOWN = 120  # characters of a row in a message
 BOM = b"\xef\xbb\xbf"
 
 
 class CsvFile(NamedTuple):
-    """A stored file, plain or compressed as the end of its name says."""
+    """A stored file; the end of its name says whether and how it is compressed."""
 
     uri: str
-    content: bytes | None = None  # of a file that Arrow does not reach
+    content: bytes | None = None  # given if Arrow does not reach the file
 
     def open(self) -> pa.NativeFile:
-        """The text, as bytes."""
+        """The uncompressed bytes of the file."""
         if self.content is not None:
             raw = pa.BufferReader(self.content)
         else:
@@ -46,7 +48,7 @@ class CsvFile(NamedTuple):
 
 
 def file_header(file: CsvFile, dialect: Csv, table: str) -> tuple[str, ...] | None:
-    """The names of the columns in their order; None of a file without a line."""
+    """The column names in the order of the file; None if the file has no line."""
     if dialect.header is not True:
         return dialect.header
     try:
@@ -61,7 +63,7 @@ def file_header(file: CsvFile, dialect: Csv, table: str) -> tuple[str, ...] | No
 def text_batches(
     file: CsvFile, dialect: Csv, header: tuple[str, ...], columns: list[str], table: str
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first record, batch) of these columns as text; header: all names of the file."""
+    """Batches of these columns as text, each with the number of its first record; header: all columns of the file."""
     n_records = 0
     try:
         with file.open() as raw:
@@ -100,7 +102,7 @@ def text_batches(
 
 
 def line_of(file: CsvFile, dialect: Csv, record: int) -> int | None:
-    """The line, from 1, where a record begins; records are counted from 0, without the header."""
+    """The line, counted from 1, where a record begins; records are counted from 0, without the header."""
     skipped = record + (dialect.header is True)
     return next((line for number, (line, _) in enumerate(_records(file, dialect)) if number == skipped), None)
 
@@ -114,17 +116,20 @@ def unreadable(table: str, file: CsvFile, error: Exception) -> DataError:
 
 
 class _QuoteCheck:
-    """The bytes of a file for Arrow; notes whether some quote stands where none can. Escaped quotes are not looked at."""
+    """A file object for Arrow that sets `doubtful` if a quote is at a place where none may be.
+
+    Quotes are not checked in a dialect with an escape character.
+    """
 
     closed = False
 
     def __init__(self, raw: pa.NativeFile, dialect: Csv) -> None:
         self.raw, self.doubtful, self.started = raw, False, False
         self.quote = dialect.quote.encode() if dialect.quote and dialect.escape is None else None
-        self.beside = np.zeros(256, np.bool_)  # bytes that may stand before an opening quote or after a closing one
+        self.beside = np.zeros(256, np.bool_)  # bytes allowed before an opening quote or after a closing one
         self.beside[list(f"{dialect.delimiter}{dialect.quote or ''}\r\n".encode())] = True
         self.inside = 0  # 1: in a quoted field
-        self.tail = b"\n"  # the last byte that was judged and the next, which waits for its successor
+        self.tail = b"\n"  # the last checked byte, and the next one, which can be checked when its successor is read
 
     def read(self, n_bytes: int = -1) -> bytes:
         block = bytes(self.raw.read(n_bytes))
@@ -140,7 +145,7 @@ class _QuoteCheck:
         self.closed = True
 
     def trust(self) -> None:
-        """Look no more: the file is known to be well-formed."""
+        """Stops the checks: the file is known to be well-formed."""
         self.quote, self.doubtful = None, False
 
     def _look(self, quote: bytes, block: bytes) -> None:
@@ -157,7 +162,10 @@ class _QuoteCheck:
 
 
 def _records(file: CsvFile, dialect: Csv) -> Iterator[tuple[int, list[str]]]:
-    """(line where it begins, fields) of each record, the header too, by Python's csv module; an error if it is not well-formed."""
+    """First line and fields of each record, also of the header, by Python's csv module.
+
+    Raises a csv.Error with the line if the file is not well-formed.
+    """
     csv.field_size_limit(BLOCK_BYTES)
     line = 1
     with file.open() as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
@@ -179,24 +187,25 @@ def _records(file: CsvFile, dialect: Csv) -> Iterator[tuple[int, list[str]]]:
 
 
 def _refuse_wrong_line(file: CsvFile, dialect: Csv, n_fields: int, table: str) -> None:
-    """An error that names the first line that is not well-formed, if there is one."""
+    """Raises an error that names the first line that is not well-formed, if there is one."""
     try:
         for line, fields in _records(file, dialect):
             shown = repr(dialect.delimiter.join(fields))[:SHOWN]
             if len(fields) != n_fields:
                 raise DataError(
-                    f"{table}: line {line} of {file.uri} has {len(fields)} fields, but {n_fields} columns are named: {shown}. "
-                    "Fix the job that writes it: a field with a delimiter or line break in it stands in quotes. "
-                    "Or set `csv` of this input to how it is written: delimiter, quote, escape, header."
+                    f"{table}: line {line} of {file.uri} has {len(fields)} fields, but {n_fields} columns are named: "
+                    f"{shown}. Fix the job that writes it: a field that contains a delimiter or a line break must be "
+                    "in quotes. Or set `csv` of this input to its dialect: delimiter, quote, escape, header."
                 )
             if not all(map(_is_text, fields)):
                 raise _not_utf8(table, file, line, fields)
     except csv.Error as error:
         raise DataError(
-            f"{table}: {file.uri}, {error}: a quoted field must end where its quotes do. Write the quotes inside a quoted field twice (RFC 4180); "
+            f"{table}: {file.uri}, {error}: a quoted field must end where its quotes do. "
+            "Write the quotes inside a quoted field twice (RFC 4180); "
             'or, if the file has a backslash before them, set csv: {escape: "\\\\"} of this input.'
         ) from None
-    except OSError:  # a file that is cut short, or gone: who calls says so
+    except OSError:  # the file is truncated or removed: the caller raises the error
         return
 
 
@@ -207,7 +216,7 @@ def _not_utf8(table: str, file: CsvFile, line: int, fields: list[str]) -> DataEr
 
 
 def _is_text(field: str) -> bool:
-    """Whether all bytes of a field were UTF-8."""
+    """Whether all bytes of a field are UTF-8."""
     try:
         field.encode()
     except UnicodeEncodeError:

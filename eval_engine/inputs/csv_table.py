@@ -1,10 +1,11 @@
-"""A CSV table: the files of a folder, or one file, in our columns and types; with and without Spark.
+"""Reads a CSV table, one file or a folder of files, into our columns and types; with and without Spark.
 
-Columns are found by name in each file, whatever their order there; all files have the same names. Folders called name=value are columns too. Text
-becomes what a column means:
+Columns are identified by name in each file, in any order; all files have the same columns. Folders called name=value
+are columns too. The text is converted by the meaning of its column:
 
     id         BIGINT if every id of the table is a whole number that prints back the same (not 007), else STRING
-    value      DOUBLE, position INT: blanks around the number do not count; what is not a number is an error that names line, user and item
+    value      DOUBLE; blanks around the number are ignored; other text is an error that names line, user and item
+    position   INT, in the same way
     text       STRING
 """
 
@@ -21,34 +22,34 @@ from eval_engine.errors import DataError
 from eval_engine.inputs.csv_file import CsvFile, file_header, line_of, text_batches
 from eval_engine.storage.stored_file import full_path, located
 
-WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # what reads as BIGINT and prints back the same: 007 stays a STRING
+WHOLE_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"  # numbers that fit a BIGINT and print back the same: 007 stays a STRING
 NUMBERS = {"value": pa.float64(), "position": pa.int32()}
 EMPTY_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 class CsvTable(NamedTuple):
-    """What is wanted of a table; travels to every task."""
+    """How to read a table, and which columns of it; sent to every task."""
 
-    table: str  # what errors call it
+    table: str  # its name in errors
     path: str
     dialect: Csv
-    header: tuple[str, ...]  # every column of each file, those of its folders too
-    columns: dict[str, str]  # our name: theirs
+    header: tuple[str, ...]  # all columns of a file, also those of its folders
+    columns: dict[str, str]  # our name: the table's name
     meaning: dict[str, str]  # our name: id, value, text or position
 
     def ids(self) -> list[str]:
-        """Our names of the columns that hold ids."""
+        """Our names of the id columns."""
         return [name for name in self.columns if self.meaning[name] == "id"]
 
 
 def csv_files(path: str) -> tuple[str, ...] | None:
-    """The files of the table; None if Arrow finds no such file or folder."""
+    """The files of the table; None if Arrow does not see such a file or folder."""
     try:
         system, place = located(full_path(path))
-        found = system.get_file_info(place)
-        if found.type == fs.FileType.NotFound:
+        info = system.get_file_info(place)
+        if info.type == fs.FileType.NotFound:
             return None
-        files = [found] if found.is_file else system.get_file_info(fs.FileSelector(place, recursive=True))
+        files = [info] if info.is_file else system.get_file_info(fs.FileSelector(place, recursive=True))
     except (OSError, pa.ArrowException):
         return None
     before = "" if isinstance(system, fs.LocalFileSystem) else full_path(path).removesuffix(place)
@@ -62,14 +63,14 @@ def csv_files(path: str) -> tuple[str, ...] | None:
 
 
 def partition_of(uri: str, path: str) -> dict[str, str | None]:
-    """The columns that a file of a table has by its folders."""
+    """The columns of a file that its folders give, with their values."""
     own = set(full_path(path).split("/"))
     named = [part.split("=", 1) for part in uri.split("/")[:-1] if "=" in part.strip("=") and part not in own]
     return {unquote(name): None if value == EMPTY_PARTITION else unquote(value) for name, value in named}
 
 
 def table_columns(file: CsvFile, path: str, dialect: Csv, table: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The columns that a file has itself, and those of its folders; None of a file without a line."""
+    """The columns in a file, and those that its folders give; None if the file has no line."""
     header = file_header(file, dialect, table)
     return None if header is None else (header, tuple(partition_of(file.uri, path)))
 
@@ -81,29 +82,29 @@ def csv_table(
     ours: dict[str, str],
     meaning: dict[str, str],
 ) -> CsvTable:
-    """What is wanted of a table with these columns (table_columns), each of which must be there once."""
+    """The CsvTable of a table with these columns (table_columns); each wanted column must be there once."""
     header: tuple[str, ...] = sum(columns, ())
     for theirs in ours.values():
         if (n_columns := header.count(theirs)) > 1:
             raise DataError(
-                f"{table}: {where.path} has {n_columns} columns called {theirs!r}. Give each a name of its own."
+                f"{table}: {where.path} has {n_columns} columns called {theirs!r}. Give each a different name."
             )
     return CsvTable(table, where.path, where.csv or Csv(), header, ours, meaning)
 
 
 def delimiter_hint(header: tuple[str, ...]) -> str:
-    """What to do if the columns were told apart by another character, else nothing."""
-    found = [character for character in ";\t|,:" if len(header) == 1 and character in header[0]]
-    as_yaml = repr(found[0]).replace("'", '"') if found else ""
+    """The remedy if the fields seem to be separated by another character, else an empty text."""
+    delimiters = [character for character in ";\t|,:" if len(header) == 1 and character in header[0]]
+    as_yaml = repr(delimiters[0]).replace("'", '"') if delimiters else ""
     return (
         f" Are its fields separated by {as_yaml}? Then set csv: {{delimiter: {as_yaml}}} of this input."
-        if found
+        if delimiters
         else ""
     )
 
 
 def text_rows(file: CsvFile, wanted: CsvTable) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first record, batch) of a file's rows, under our names, as text."""
+    """Batches of a file's rows as text under our names, each with the number of its first record."""
     header = file_header(file, wanted.dialect, wanted.table)
     if header is None:
         return
@@ -111,7 +112,8 @@ def text_rows(file: CsvFile, wanted: CsvTable) -> Iterator[tuple[int, pa.RecordB
     if sorted(have := (*header, *partition)) != sorted(wanted.header):
         raise DataError(
             f"{wanted.table}: {file.uri} has the columns {', '.join(have)}, but other files of {wanted.path} have "
-            f"{', '.join(wanted.header)}. Files of one table have the same columns: write them again, or move other files away."
+            f"{', '.join(wanted.header)}. Files of one table must have the same columns: write them again, "
+            "or move other files away."
         )
     own = [theirs for theirs in wanted.columns.values() if theirs not in partition]
     for record, batch in text_batches(file, wanted.dialect, header, own, wanted.table):
@@ -146,7 +148,7 @@ def typed_rows(
 def _numbers(
     file: CsvFile, wanted: CsvTable, record: int, rows: pa.RecordBatch, name: str, kind: pa.DataType
 ) -> pa.Array:
-    """The column as numbers, or an error that names the first row where it is none."""
+    """The column as numbers; an error names the first row that has no number."""
     text = pc.utf8_trim_whitespace(rows.column(name))
     try:
         return text.cast(kind)
@@ -156,8 +158,8 @@ def _numbers(
     line = line_of(file, wanted.dialect, record + row)
     number = "a number" if kind == pa.float64() else "a whole number"
     raise DataError(
-        f"{wanted.table}: column {wanted.columns[name]} is {rows.column(name)[row].as_py()!r:.80} in line {line} of {file.uri} "
-        f"({pair}), which is not {number}. Fix the job that writes it; a missing value is an empty field."
+        f"{wanted.table}: column {wanted.columns[name]} is {rows.column(name)[row].as_py()!r:.80} in line {line} of "
+        f"{file.uri} ({pair}), which is not {number}. Fix the job that writes it; a missing value is an empty field."
     )
 
 

@@ -1,4 +1,7 @@
-"""Which files of a table workers may read themselves, past Spark: Parquet files that hold the columns by name and no row that the table has no more."""
+"""Which files of a table Python workers may read themselves, without Spark.
+
+They must be Parquet files that have the columns under the table's names, and no row that was deleted from the table.
+"""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +13,7 @@ from eval_engine.inputs.dense_file import unreadable
 from eval_engine.lake.commits import delta_uri
 from eval_engine.storage.stored_file import full_path, located, open_file, unreachable
 
-UNKNOWN_BYTES = 2**30  # of files that Arrow does not reach: more shards than needed do no harm
+UNKNOWN_BYTES = 2**30  # assumed for files that Arrow does not reach: more shards than needed do no harm
 
 
 def not_direct(files: tuple[str, ...], columns: list[str], table: str) -> str | None:
@@ -30,7 +33,10 @@ def not_direct(files: tuple[str, ...], columns: list[str], table: str) -> str | 
 
 
 def mapped_columns(df: DataFrame, path: str, kind: str) -> bool:
-    """Whether a Delta table's columns may have other names in its files: a name that is there may be another column's old one."""
+    """Whether a Delta table's columns may have other names in its files, by column mapping.
+
+    A name in a file may then be the old name of another column.
+    """
     if kind not in ("delta", "table"):
         return False
     known = _metadata(path) if kind == "delta" else None
@@ -47,7 +53,7 @@ def mapped_columns(df: DataFrame, path: str, kind: str) -> bool:
 
 
 def deleted_rows(df: DataFrame, files: tuple[str, ...], path: str, kind: str) -> bool:
-    """Whether the files hold rows that the table has no more: Delta marks them as deleted elsewhere."""
+    """Whether the files contain deleted rows: Delta marks them in deletion vectors, outside the files."""
     known = _metadata(path) if kind == "delta" else None
     if kind not in ("delta", "table") or (known is not None and "deletionVectors" not in known[1]):
         return False
@@ -59,18 +65,18 @@ def deleted_rows(df: DataFrame, files: tuple[str, ...], path: str, kind: str) ->
 
 
 def _metadata(path: str) -> tuple[dict[str, str], list[str]] | None:
-    """Properties and reader features of a Delta table; None if delta-rs cannot tell."""
+    """Properties and reader features of a Delta table; None if delta-rs cannot read them."""
     try:
-        found = DeltaTable(delta_uri(full_path(path)))
-        return found.metadata().configuration, [str(feature) for feature in found.protocol().reader_features or []]
-    except Exception:  # storage or features that it does not know: Spark tells
+        table = DeltaTable(delta_uri(full_path(path)))
+        return table.metadata().configuration, [str(feature) for feature in table.protocol().reader_features or []]
+    except Exception:  # a store or table features that delta-rs does not know: Spark is used instead
         return None
 
 
 def stored_bytes(files: tuple[str, ...]) -> int:
-    """What the files take, more or less: as much as the first of them, times their number."""
+    """An estimate of the files' bytes: the mean size of the first 100, times the number of files."""
     try:
-        asked = [located(file) for file in files[:100]]
-        return sum(system.get_file_info(path).size or 0 for system, path in asked) * len(files) // max(1, len(asked))
+        sample = [located(file) for file in files[:100]]
+        return sum(system.get_file_info(path).size or 0 for system, path in sample) * len(files) // max(1, len(sample))
     except (OSError, pa.ArrowException):
         return UNKNOWN_BYTES

@@ -1,12 +1,12 @@
-"""Whether a file is still the one that a run was planned on.
+"""Whether a file is unchanged since a run was planned on it.
 
-A plan tells rows by their numbers: in a file that was replaced since, they are rows of other users.
+A plan identifies rows by their row numbers. If the file is replaced, the same numbers are rows of other users.
 
-    stamp = bytes, time of the last change, and the ETag where a store has one (S3 tells the time in whole seconds)
+    stamp = size in bytes, time of the last change, and the ETag if the store has one (S3 has times in whole seconds)
 
-The stamp is taken before anything of the file is read, and compared when a task has read its last row: the same
-stamp then means that no byte changed in between. A task that finds another one fails, and nothing is committed.
-Files of Delta tables never change; their stamps cost a look.
+The stamp is taken before the file is read, and compared when a task has read its last row: an equal stamp means that no
+byte changed in between. If the stamp differs, the task fails and nothing is committed. Files of Delta tables never
+change; their stamps cost one request per file.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +22,7 @@ from eval_engine.storage.stored_file import located
 
 
 class Stamp(NamedTuple):
-    """What a store tells of a file; None: it does not."""
+    """Properties of a stored file; None: the store does not report this one."""
 
     n_bytes: int | None
     mtime_ns: int | None
@@ -30,7 +30,7 @@ class Stamp(NamedTuple):
 
 
 class Stamped(NamedTuple):
-    """A file that is read, and the table that it belongs to, as errors call it."""
+    """A file that is read, its stamp, and the name of its table in errors."""
 
     table: str
     path: str
@@ -38,29 +38,29 @@ class Stamped(NamedTuple):
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """The file as it is now."""
+    """The stamp of the file now; None if Arrow does not reach it."""
     try:
         system, place = located(path)
-        found, etag = system.get_file_info(place), None
-        if found.is_file and not isinstance(system, fs.LocalFileSystem):
+        info, etag = system.get_file_info(place), None
+        if info.is_file and not isinstance(system, fs.LocalFileSystem):
             with system.open_input_file(place) as handle:
                 etag = (handle.metadata() or {}).get("ETag")
     except (OSError, pa.ArrowException):
         return None
-    return Stamp(found.size, found.mtime_ns, etag)
+    return Stamp(info.size, info.mtime_ns, etag)
 
 
 def stamped(table: str, paths: Sequence[str]) -> list[Stamped]:
-    """The files as they are now."""
+    """The files with their stamps now."""
     with ThreadPoolExecutor(16) as pool:
         return [Stamped(table, path, stamp) for path, stamp in zip(paths, pool.map(stamp_of, paths), strict=True)]
 
 
 @contextmanager
 def unchanged(files: Collection[Stamped]) -> Iterator[None]:
-    """Whoever reads the files in this block has read what was stamped, or gets an error.
+    """Raises a DataError at the end of the block if one of the files has changed since it was stamped.
 
-    The error also takes the place of another one, which the change may have caused. Files may be added in the block.
+    This error replaces an error raised in the block, which the change may have caused. Files may be added in the block.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def unchanged(files: Collection[Stamped]) -> Iterator[None]:
         for file in sorted(files, key=lambda file: file.path):
             if file.stamp is not None and stamp_of(file.path) != file.stamp:
                 raise DataError(
-                    f"{file.table}: {file.path} was replaced, changed or removed while it was read, so its rows are "
-                    "no longer where they were found. Nothing of this run is written. Start the run again when the "
+                    f"{file.table}: {file.path} was replaced, changed or removed while it was read, so its row numbers "
+                    "no longer belong to the same users. Nothing of this run is written. Start the run again when the "
                     "table is complete; a Delta table can be replaced at any time."
                 )

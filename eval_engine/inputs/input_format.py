@@ -1,10 +1,10 @@
-"""The format of an input table, as the config declares it or as its path shows; the same for every stage, with and without Spark.
+"""The format of an input table, from the config or from its path; the same for every stage, with and without Spark.
 
-declared            format; or csv, which only a CSV table has
-x.csv, x.CSV.gz     csv; also .bz2 and .zst, and folders of that name
+declared            `format`; or csv if the config has `csv`, which only a CSV table has
+x.csv, x.CSV.gz     csv; also .bz2 and .zst, and folders with such a name
 a.b, a.b.c          a name in Spark's catalog, if there is no such file or folder
 a folder            delta if it has a _delta_log; csv or parquet by the names of the files in it, or in its partitions
-anything else       parquet, also what is not there: who reads it says so
+anything else       parquet, also a path that does not exist: reading it raises the error
 """
 
 import re
@@ -48,7 +48,7 @@ def input_format(where: Input) -> Format:
 
 
 def _stored_format(path: str, system: fs.FileSystem, place: str) -> Format:
-    """The format of a file or folder, by the names in it."""
+    """The format of a file or folder, by the names of its files."""
     if system.get_file_info(place).type != fs.FileType.Directory:
         return "parquet"
     if system.get_file_info(f"{place}/_delta_log").type == fs.FileType.Directory:

@@ -1,12 +1,14 @@
-"""The labels of some users, judged: pairs user_pairs by user in, lists by catalogue position out. Arrow and numpy, no session.
+"""The labels of some users, judged: pairs user by user in, lists by catalogue position out. Arrow and numpy, no session.
 
-    random     the user's random exposures               excluded   positions that are not candidates
-    truth      the complete labels, where there are any             (frame unseen: the user's logged pairs)
+    random, heldout, truth    the labels of each label set that the run has (label_sets.py)
+    excluded                  the user's training pairs: no candidates of a recommendation
 
-A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32) and values (float64) are packed
-(packed.py). Where random exposures come with their probability, a third list of `random`, probabilities (float64), stands beside them; else there is none.
+A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32) and
+values (float64) are packed (spark/binary_lists.py). Where the table of a set has probabilities, a third list of the set,
+probabilities (float64), stands beside them; else there is none.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
-from eval_engine.kernels.label_rules import LOGGED, RANDOM, RULES, TRUTH, Pairs, ruled
+from eval_engine.inputs.label_sets import NUMBER, TABLE, probability_column
+from eval_engine.kernels.label_rules import FEEDBACK, RULES, Pairs, ruled
 from eval_engine.kernels.ragged import users_of
 from eval_engine.spark.binary_lists import pack
 
-SOURCES = ("random", "truth")  # label tables whose pairs are ranked; the third, logged, only excludes
-NUMBER = {"random": RANDOM, "truth": TRUTH, "logged": LOGGED}
-TABLE = {"random": "exposures", "truth": "truth", "logged": "feedback"}
 OUTSIDE_FRAME = "outside_frame"
-PROBABILITY = "exposure_probability"  # the optional column of exposures
+PROBABILITY = "probability"  # of a pair, whatever its table calls the column
 
 REMEDY = {
     "null_key": "user_id and item_id must be there. Fix the job that makes the table",
@@ -33,6 +33,7 @@ REMEDY = {
     "duplicate_key": "a pair is labelled once. Keep the one row you mean",
     "bad_probability": "a pair that was exposed has a probability above 0 and at most 1. Fix the job that makes the table",
     "exposed_but_seen": "with frame: unseen, exposures are drawn from items without logged feedback of the user. Use frame: all_items if they were drawn from all",
+    "heldout_but_trained": "a held-out pair is kept from training, but feedback has it too. Take it out of feedback and train again, or take it out of heldout",
 }
 
 
@@ -44,29 +45,33 @@ class UserPairs(NamedTuple):
     position: npt.NDArray[np.int32]  # -1: not in the catalogue
     item_id: pa.Array
     value: pa.Array
-    probability: pa.Array | None = None  # of exposures; NULL of other pairs. None: the exposures come without
+    probability: pa.Array | None = None  # NULL of pairs whose table has none. None: no table has probabilities
+    probable: tuple[str, ...] = ()  # sources whose table has probabilities
 
 
 class Judged(NamedTuple):
     """What is known of some users, and the pairs that cannot be used."""
 
-    labels: pa.RecordBatch  # user_id, random (positions, values and, if known, probabilities), truth (positions, values), excluded: a row per user
+    labels: pa.RecordBatch  # a row per user: user_id; of each set positions, values, maybe probabilities; excluded
     broken: (
         pa.RecordBatch
-    )  # user_id, source, rule, item_id, value and, if known, exposure_probability: a row per pair that breaks a rule
+    )  # a row per pair that breaks a rule: user_id, source, rule, item_id, value, maybe probability
 
 
 class Violation(NamedTuple):
-    """How many rows or users break a rule, and one of them as text: the first in alphabetical order, so that it does not depend on partitioning."""
+    """How many rows or users break a rule, and one of them as text: the first in alphabetical order, so that it does not
+    depend on partitioning."""
 
     n_rows: int
     example: str
 
 
-def judge(user_id: pa.Array, user_pairs: UserPairs, unseen: bool) -> Judged:
-    """The labels of some users from their user_pairs pairs."""
+def judge(user_id: pa.Array, user_pairs: UserPairs, label_sets: Sequence[str], unseen: bool) -> Judged:
+    """The labels of some users from their pairs; label_sets: that the run has; unseen: random exposures and complete
+    labels are ranked without the training pairs."""
     user = users_of(user_pairs.offsets)
     value = user_pairs.value.fill_null(0.0) if user_pairs.value.null_count else user_pairs.value
+    known = user_pairs.probability
     pairs = Pairs(
         user_pairs.offsets,
         user_pairs.source,
@@ -74,9 +79,8 @@ def judge(user_id: pa.Array, user_pairs: UserPairs, unseen: bool) -> Judged:
         value.to_numpy(zero_copy_only=False),
         _nulls(user_pairs.item_id) | _nulls(user_id)[user],
         _nulls(user_pairs.value),
-        None
-        if user_pairs.probability is None
-        else user_pairs.probability.fill_null(np.nan).to_numpy(zero_copy_only=False),
+        None if known is None else known.fill_null(np.nan).to_numpy(zero_copy_only=False),
+        tuple(NUMBER[source] for source in user_pairs.probable),
     )
     rule, order = ruled(pairs, unseen)
 
@@ -88,16 +92,16 @@ def judge(user_id: pa.Array, user_pairs: UserPairs, unseen: bool) -> Judged:
         return kept, np.concatenate([[0], np.cumsum(np.bincount(user[kept], minlength=len(user_id)))])
 
     columns = {"user_id": user_id}
-    for source in SOURCES:
-        kept, starts = by_user((rule == 0) & (pairs.source == NUMBER[source]))
+    for name in label_sets:
+        kept, starts = by_user((rule == 0) & (pairs.source == NUMBER[name]))
         lists = {
             "positions": pack(pairs.position[kept].astype(np.int32, copy=False), starts),
             "values": pack(pairs.value[kept].astype(np.float64, copy=False), starts),
         }
-        if source == "random" and pairs.probability is not None:
+        if pairs.probability is not None and name in user_pairs.probable:
             lists["probabilities"] = pack(pairs.probability[kept].astype(np.float64, copy=False), starts)
-        columns[source] = pa.StructArray.from_arrays(list(lists.values()), list(lists))
-    kept, starts = by_user(_seen_first(pairs, user, order) if unseen else np.zeros(user.size, np.bool_))
+        columns[name] = pa.StructArray.from_arrays(list(lists.values()), list(lists))
+    kept, starts = by_user(_trained_once(pairs, user, order))
     columns["excluded"] = pack(pairs.position[kept].astype(np.int32, copy=False), starts)
     bad, _ = by_user(rule > 0)
     broken = {
@@ -107,28 +111,31 @@ def judge(user_id: pa.Array, user_pairs: UserPairs, unseen: bool) -> Judged:
         "item_id": user_pairs.item_id.take(pa.array(bad)),
         "value": user_pairs.value.take(pa.array(bad)),
     }
-    if user_pairs.probability is not None:
-        broken[PROBABILITY] = user_pairs.probability.take(pa.array(bad))
+    if known is not None:
+        broken[PROBABILITY] = known.take(pa.array(bad))
     return Judged(pa.RecordBatch.from_pydict(columns), pa.RecordBatch.from_pydict(broken))
 
 
-def _seen_first(pairs: Pairs, user: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """The logged pairs, each once. A pair was seen even if its value is missing or it was logged twice: it stays excluded."""
-    logged = (pairs.source == LOGGED) & (pairs.position >= 0) & ~pairs.null_key
+def _trained_once(pairs: Pairs, user: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """The training pairs, each once. A pair whose value is missing, or that is there twice, stays excluded: the model has
+    seen it."""
+    trained = (pairs.source == FEEDBACK) & (pairs.position >= 0) & ~pairs.null_key
+    if not trained.any():
+        return trained
     first = np.ones(user.size, np.bool_)
     first[order[1:]] = (
         (user[order][1:] != user[order][:-1])
         | (pairs.position[order][1:] != pairs.position[order][:-1])
-        | ~logged[order][:-1]
+        | ~trained[order][:-1]
     )
-    return logged & first
+    return trained & first
 
 
 def violations(broken: pa.RecordBatch) -> dict[tuple[str, str], Violation]:
-    """(source, rule): what is told of the pairs that break it."""
-    found: dict[tuple[str, str], Violation] = {}
+    """How many pairs break a rule, and the first of them, by (source, rule)."""
+    by_rule: dict[tuple[str, str], Violation] = {}
     if not broken.num_rows:
-        return found
+        return by_rule
     for key in pa.table(broken).group_by(["source", "rule"]).aggregate([]).to_pylist():
         rows = broken.filter(
             pc.and_(pc.equal(broken.column("source"), key["source"]), pc.equal(broken.column("rule"), key["rule"]))
@@ -136,11 +143,13 @@ def violations(broken: pa.RecordBatch) -> dict[tuple[str, str], Violation]:
         ids = [pc.fill_null(rows.column(name).cast(pa.string()), "NULL") for name in ("user_id", "item_id")]
         text = pc.binary_join_element_wise("user_id=", ids[0], ", item_id=", ids[1], "")
         first = pc.index(text, pc.min(text)).as_py()
-        named = PROBABILITY if key["rule"] == "bad_probability" else "value"
-        found[key["source"], key["rule"]] = Violation(
-            rows.num_rows, f"{text[first].as_py()}, {named}={_shown(rows.column(named)[first].as_py())}"
+        bad_probability = key["rule"] == "bad_probability"
+        named = probability_column(key["source"]) if bad_probability else "value"
+        wrong = rows.column(PROBABILITY if bad_probability else "value")[first].as_py()
+        by_rule[key["source"], key["rule"]] = Violation(
+            rows.num_rows, f"{text[first].as_py()}, {named}={_shown(wrong)}"
         )
-    return found
+    return by_rule
 
 
 def _shown(value: float | None) -> str:
@@ -158,6 +167,6 @@ def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
 def refuse(source: str, rule: str, n_rows: int, example: str) -> DataError:
     """The error of a rule that is broken."""
     return DataError(
-        f"{TABLE[source]}: {n_rows:,} {'row breaks' if n_rows == 1 else 'rows break'} the rule {rule} (first: {example}): {REMEDY[rule]}, "
-        "or set on_bad_rows: quarantine."
+        f"{TABLE[source]}: {n_rows:,} {'row breaks' if n_rows == 1 else 'rows break'} the rule {rule} (first: {example}): "
+        f"{REMEDY[rule]}, or set on_bad_rows: quarantine."
     )

@@ -1,8 +1,8 @@
-"""Inputs as their owners keep them, brought to one shape: column names mapped, ids BIGINT or STRING, values DOUBLE.
+"""Reads input tables into one shape: column names mapped, ids BIGINT or STRING, values DOUBLE.
 
-Nothing is filled or coerced in silence: a missing column, a type that cannot be meant, ids of different types or an empty table are
-errors that name table and column. Rows, and whether there are any, are judged later, in labels.py and catalogue.py. CSV files are read by Python workers
-(csv_table.py), as training reads them: Spark's own reader has another dialect.
+Nothing is filled or coerced in silence: a missing column, a type that does not fit, ids of different types or an empty
+table is an error that names table and column. labels.py and catalogue.py check the rows, and that there are any. Python
+workers read CSV files (csv_table.py), with the code that training uses: Spark's own reader has another dialect.
 """
 
 from collections.abc import Iterator
@@ -39,23 +39,23 @@ WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def read_table(spark: SparkSession, table: str, path: str, kind: str) -> DataFrame:
-    """A table that is not CSV as it is; `table` is what errors call it."""
+    """A table that is not CSV, unchanged; `table` is its name in errors."""
     where = spelled(path, "spark")
     try:
         if kind == "table":
             return spark.table(path)
         schema = footer_schema(path) if kind == "parquet" else None
         return (spark.read.schema(schema) if schema else spark.read).format(kind).load(where)
-    except Exception as error:  # Spark tells a broken file as an error of its own job, not as one class
+    except Exception as error:  # for a broken file Spark raises the error of its job, which is of no single class
         raise _unreadable(table, path, kind, error) from None
 
 
 def flat_files(path: str) -> tuple[str, ...] | None:
-    """The files of a folder of Parquet files; None if only Spark can tell: folders in folders may be partitions."""
+    """The files of a folder of Parquet files; None if Spark must list them: folders in the folder may be partitions."""
     try:
         system, place = located(full_path(path))
-        found = system.get_file_info(place)
-        files = [found] if found.is_file else system.get_file_info(fs.FileSelector(place))
+        info = system.get_file_info(place)
+        files = [info] if info.is_file else system.get_file_info(fs.FileSelector(place))
     except (OSError, pa.ArrowException):
         return None
     seen = [file for file in files if not file.base_name.startswith(("_", "."))]
@@ -65,17 +65,17 @@ def flat_files(path: str) -> tuple[str, ...] | None:
 
 
 def footer_schema(path: str) -> T.StructType | None:
-    """The columns of a folder of Parquet files as its first file has them; None if Spark must find them out, which takes it a job."""
+    """The columns of a folder of Parquet files, from its first file; None if Spark must infer them, in a job."""
     files = flat_files(path)
     try:
         with open_file(files[0] if files else path) as handle:
             return T.StructType([T.StructField(f.name, from_arrow_type(f.type)) for f in pq.read_schema(handle)])
-    except (OSError, pa.ArrowException, PySparkException):  # or a type that only Spark names
+    except (OSError, pa.ArrowException, PySparkException):  # PySparkException: a type without a Spark equivalent here
         return None
 
 
 def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
-    """The files behind a table."""
+    """The files of a table."""
     if kind == "csv":
         return csv_files(path) or (path,)
     return (flat_files(path) if kind == "parquet" else None) or tuple(df.inputFiles())
@@ -84,7 +84,10 @@ def table_files(df: DataFrame, path: str, kind: str) -> tuple[str, ...]:
 def pick(
     df: DataFrame, table: str, wanted: dict[str, str], names: dict[str, str], optional: tuple[str, ...] = ()
 ) -> DataFrame:
-    """The wanted columns (name: id, value, text or position) under our names, each in its one type; an optional one may be missing, unless it is mapped."""
+    """The wanted columns (name: id, value, text or position) under our names, each in its type.
+
+    An optional column may be missing, unless the config maps it.
+    """
     chosen = matched(tuple(df.columns), table, wanted, names, optional)
     return df.select(
         *[
@@ -102,11 +105,15 @@ def matched(
     optional: tuple[str, ...],
     hint: str = "",
 ) -> dict[str, str]:
-    """Our name of each wanted column: the table's own name for it; an optional one may be missing, unless it is mapped."""
+    """The table's own name of each wanted column, by our name.
+
+    An optional column may be missing, unless the config maps it.
+    """
     unknown = sorted(set(names) - set(wanted))
     if unknown:
         raise DataError(
-            f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. Known: {', '.join(wanted)}."
+            f"{table}: columns maps {', '.join(unknown)}, which is not a column of this table. "
+            f"Known: {', '.join(wanted)}."
         )
     chosen = {}
     for name in wanted:
@@ -140,14 +147,15 @@ def _typed(column: Column, have: T.DataType, meaning: str, name: str) -> Column:
             return column
         expected = "a string"
     raise DataError(
-        f"{name} has type {have.simpleString().upper()}, but {expected} is needed. Cast it where the table is made, or map another column."
+        f"{name} has type {have.simpleString().upper()}, but {expected} is needed. "
+        "Cast it where the table is made, or map another column."
     )
 
 
 def read_input(
     spark: SparkSession, table: str, where: Input, wanted: dict[str, str], optional: tuple[str, ...] = ()
 ) -> DataFrame:
-    """An input in our shape."""
+    """An input table in our columns and types."""
     kind = input_format(where)
     if kind == "csv":
         return _read_csv(spark, table, where, wanted, optional)
@@ -160,39 +168,40 @@ def empty(table: str, path: str) -> DataError:
 
 
 def _unreadable(table: str, path: str, kind: str, error: Exception) -> DataError:
-    """The error of a table that Spark cannot open, with the one line of Spark's account that tells why."""
+    """The error of a table that Spark cannot open, with the line of Spark's message that names the cause."""
     lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # of Py4J: the next line tells
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # Py4J: the next line has the cause
         lines = lines[1:]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reason = (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
     return DataError(
-        f"{table}: {path} cannot be read as {kind}: {reason} Check its path and format in the config, and that its files are whole."
+        f"{table}: {path} cannot be read as {kind}: {reason} "
+        "Check its path and format in the config, and that its files are whole."
     )
 
 
 def _read_csv(
     spark: SparkSession, table: str, where: Input, wanted: dict[str, str], optional: tuple[str, ...]
 ) -> DataFrame:
-    """A CSV table, read by the workers, a file by one task; ids become BIGINT if every one of them is a plain whole number."""
+    """A CSV table, read by the workers, each file by one task; ids are BIGINT if all of them are whole numbers."""
     dialect = where.csv or Csv()
     files, source = _csv_source(spark, table, where.path)
 
     def columns(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for file in _files_in(batches, files):
-            if told := table_columns(file, where.path, dialect, table):
-                yield pa.RecordBatch.from_pydict({"own": [list(told[0])], "folders": [list(told[1])]})
+            if names := table_columns(file, where.path, dialect, table):
+                yield pa.RecordBatch.from_pydict({"own": [list(names[0])], "folders": [list(names[1])]})
 
     if files is None:
         row = source.mapInArrow(columns, "own ARRAY<STRING>, folders ARRAY<STRING>").first()
-        found = (tuple(row["own"]), tuple(row["folders"])) if row else None
+        header = (tuple(row["own"]), tuple(row["folders"])) if row else None
     else:
         each = (table_columns(CsvFile(file), where.path, dialect, table) for file in files)
-        found = next((told for told in each if told), None)
-    if found is None:
+        header = next((names for names in each if names), None)
+    if header is None:
         raise empty(table, where.path)
-    chosen = matched(sum(found, ()), table, wanted, where.columns, optional, delimiter_hint(found[0]))
-    reading = csv_table(table, where, found, chosen, wanted)
+    chosen = matched(sum(header, ()), table, wanted, where.columns, optional, delimiter_hint(header[0]))
+    reading = csv_table(table, where, header, chosen, wanted)
     ids = reading.ids()
     only_ids = reading._replace(columns={name: chosen[name] for name in ids})
 
@@ -207,16 +216,16 @@ def _read_csv(
                 yield typed_rows(file, reading, record, rows, whole)
 
     looked = source.mapInArrow(look, ", ".join(f"{name} BOOLEAN" for name in ids))
-    told = looked.agg(*[F.bool_and(name).alias(name) for name in ids]).first()
-    if told is None or any(told[name] is None for name in ids):
+    all_whole = looked.agg(*[F.bool_and(name).alias(name) for name in ids]).first()
+    if all_whole is None or any(all_whole[name] is None for name in ids):
         raise empty(table, where.path)
-    whole = {name: bool(told[name]) for name in ids}
+    whole = {name: bool(all_whole[name]) for name in ids}
     types = {name: CSV_TYPES.get(wanted[name]) or ("BIGINT" if whole[name] else "STRING") for name in chosen}
     return source.mapInArrow(read, ", ".join(f"{name} {kind}" for name, kind in types.items()))
 
 
 def _csv_source(spark: SparkSession, table: str, path: str) -> tuple[tuple[str, ...] | None, DataFrame]:
-    """The files, and a row for each, its number; of storage that Arrow does not reach, None and rows with path and content."""
+    """The files, and a DataFrame of their indices; if Arrow does not reach them, None and rows of path and content."""
     files = csv_files(path)
     if files is None:
         try:
@@ -230,7 +239,7 @@ def _csv_source(spark: SparkSession, table: str, path: str) -> tuple[tuple[str, 
 
 
 def _files_in(batches: Iterator[pa.RecordBatch], files: tuple[str, ...] | None) -> Iterator[CsvFile]:
-    """The files that a task is given: by their numbers, or with their content."""
+    """The files of a task's rows, given by their indices or with their content."""
     prepare_worker()
     for batch in batches:
         if files is not None:
@@ -241,20 +250,20 @@ def _files_in(batches: Iterator[pa.RecordBatch], files: tuple[str, ...] | None) 
 
 
 def same_id_types(frames: dict[str, DataFrame]) -> str:
-    """The one type of all ids, BIGINT or STRING."""
-    found = {
+    """The type of all ids, BIGINT or STRING; different types are an error."""
+    types = {
         f"{table}.{name}": kind
         for table, df in frames.items()
         for name, kind in df.dtypes
         if name in ("user_id", "item_id")
     }
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"{name} {kind.upper()}" for name, kind in found.items())
+    if len(set(types.values())) > 1:
+        listed = ", ".join(f"{name} {kind.upper()}" for name, kind in types.items())
         raise DataError(f"Ids must be of one type in all tables, found {listed}. Cast them where the tables are made.")
-    return next(iter(found.values())).upper()
+    return next(iter(types.values())).upper()
 
 
 def plain_id(df: DataFrame, name: str) -> Column:
-    """A column of ids, BIGINT or STRING."""
+    """A column of ids as BIGINT or STRING."""
     column = F.col(f"`{name}`")
     return column if isinstance(df.schema[name].dataType, T.StringType) else column.cast("bigint")

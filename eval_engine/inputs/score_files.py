@@ -1,4 +1,4 @@
-"""A score table and its files, as the workers that read them know them; travels to every task."""
+"""A score table and its files, as the workers that read them need them; sent to every task."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from eval_engine.inputs.file_stamp import Stamp, Stamped
 
 
 class Source(NamedTuple):
-    """One score table, as its files have it."""
+    """One score table, with the column names of its files."""
 
     number: int  # among the run's score tables
-    name: str  # what errors call it
-    model: str | None  # None: a column of that name tells
+    name: str  # in errors
+    model: str | None  # None: the column `model` has it
     user: str
-    item: str | None  # None: dense, a row holds all scores of a user
+    item: str | None  # None: dense, a row has all scores of a user
     score: str  # the column of vectors, or of single scores
     dtype: str = "float32"  # of the numbers in a BINARY vector, or of single scores
     partial: bool = False  # only the best items of each user are scored
@@ -23,12 +23,12 @@ class ScoreFile(NamedTuple):
 
     path: str
     source: Source
-    stamp: Stamp | None = None  # of the file that was planned on
+    stamp: Stamp | None = None  # when the run was planned
 
     @property
     def stamped(self) -> Stamped:
-        """The file as errors call it."""
+        """The file with the name of its table and its stamp."""
         return Stamped(self.source.name, self.path, self.stamp)
 
 
-Files = tuple[ScoreFile, ...]  # a plan tells a file by its number in them
+Files = tuple[ScoreFile, ...]  # a plan identifies a file by its index here

@@ -1,8 +1,9 @@
 """The score tables of a run: dense or long, and whether workers read their files themselves or Spark copies them first.
 
-Workers read Parquet files, of Parquet and Delta tables, straight from storage. What only Spark can read (CSV, long Delta tables with deletion vectors, renamed
-columns, storage that Arrow does not reach) is copied by Spark, row by row where it lies and without a shuffle, to Parquet files under `staging`, and
-ranked from there by the same code. The log says which way was taken and why.
+Workers read the Parquet files of Parquet and Delta tables directly from storage. Tables that only Spark can read (CSV,
+long Delta tables with deletion vectors, renamed columns, storage that Arrow does not reach) are copied by Spark,
+without a shuffle, to Parquet files under `staging`, and ranked from there by the same code. The log says which of the
+two was done, and why.
 """
 
 from typing import NamedTuple
@@ -27,17 +28,21 @@ DTYPES = ("float16", "float32", "float64")
 
 
 class ScoreTable(NamedTuple):
-    """A score table that workers can read."""
+    """A score table that workers can read.
+
+    scanned: a dense table of which only Spark can read the user ids, or knows the deleted rows. Spark then gives user
+    and row number of each row.
+    """
 
     df: DataFrame
     source: Source
     files: tuple[str, ...]
-    scanned: bool  # dense, and only Spark knows which rows count or who they are of: it is asked for user and place of each row
-    path_taken: str  # for the log
+    scanned: bool
+    path_taken: str  # for the log: who reads the files, and why
 
 
 def score_table(spark: SparkSession, number: int, name: str, where: Scores, staging: str | None) -> ScoreTable:
-    """The table as the config names it, looked at, and copied where it must be."""
+    """The score table of this config entry, checked, and copied to staging if workers cannot read its files."""
     kind = input_format(where)
     table = _declared(spark, number, name, where, kind)
     source = table.source
@@ -56,29 +61,30 @@ def score_table(spark: SparkSession, number: int, name: str, where: Scores, stag
         if source.item is not None:
             reason = why_scanned
     if reason is None:
-        told = (
-            f"files read by the workers, users told by Spark, since {why_scanned}"
+        path_taken = (
+            f"files read by the workers, user ids read by Spark, since {why_scanned}"
             if why_scanned
             else "files read by the workers"
         )
-        return table._replace(files=files, scanned=bool(why_scanned), path_taken=told)
+        return table._replace(files=files, scanned=bool(why_scanned), path_taken=path_taken)
     if staging is None:
         raise ConfigError(
-            f"{name}: workers cannot read its files ({reason}). Give `staging`, a folder that Spark and the Python workers both reach."
+            f"{name}: workers cannot read its files ({reason}). "
+            "Give `staging`, a folder that Spark and the Python workers both reach."
         )
     copied = _copied(spark, table, staging)
     return copied._replace(path_taken=f"copied to {staging} by Spark, since {reason}")
 
 
 def forget_copy(staging: str) -> None:
-    """Remove what was copied."""
+    """Removes the copied tables."""
     system, path = located(full_path(staging))
     if system.get_file_info(path).type == fs.FileType.Directory:
         system.delete_dir(path)
 
 
 def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: str) -> ScoreTable:
-    """The table and its columns, checked."""
+    """The table, with its columns and their types checked."""
     names = {ours: where.columns.get(ours, ours) for ours in ("user_id", "item_id", "score", "scores", "model")}
     if kind == "csv":
         wanted = LONG | ({} if where.model else {"model": "text"})
@@ -100,13 +106,16 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     for column in needed:
         if column not in df.columns:
             raise DataError(
-                f"{name}: column {column!r} is missing; found {', '.join(df.columns)}. A dense score table has user_id and scores (a vector in catalogue order), "
-                "a long one user_id, item_id and score; either has model if the config gives no model name. Map them with columns, or give model."
+                f"{name}: column {column!r} is missing; found {', '.join(df.columns)}. "
+                "A dense score table has user_id and scores (a vector in catalogue order), "
+                "a long one user_id, item_id and score; either has model if the config gives no model name. "
+                "Map them with columns, or give model."
             )
     for column in (names["user_id"], *([] if dense else [names["item_id"]])):
         if not isinstance(df.schema[column].dataType, (T.IntegralType, T.StringType)):
             raise DataError(
-                f"{name}: {column} has type {df.schema[column].dataType.simpleString().upper()}, but an integer or a string is needed."
+                f"{name}: {column} has type {df.schema[column].dataType.simpleString().upper()}, "
+                "but an integer or a string is needed."
             )
     if dense:
         if where.partial:
@@ -148,23 +157,25 @@ def _vector_dtype(spark: SparkSession, df: DataFrame, name: str, column: str, wh
         return "float32" if isinstance(have.elementType, T.FloatType) else "float64"
     if not isinstance(have, T.BinaryType):
         raise DataError(
-            f"{name}: column {column!r} has type {have.simpleString().upper()}, but BINARY (float32 little-endian; float16 or float64 by the table property "
-            "plumbline.dtype), ARRAY<FLOAT> or ARRAY<DOUBLE> is needed."
+            f"{name}: column {column!r} has type {have.simpleString().upper()}, but BINARY (float32 little-endian; "
+            "float16 or float64 by the table property plumbline.dtype), ARRAY<FLOAT> or ARRAY<DOUBLE> is needed."
         )
-    told = _properties(spark, where, kind).get("plumbline.dtype", where.dtype or "float32")
-    if told not in DTYPES:
+    dtype = _properties(spark, where, kind).get("plumbline.dtype", where.dtype or "float32")
+    if dtype not in DTYPES:
         raise DataError(
-            f"{name}: its property plumbline.dtype is {told!r}, but {', '.join(DTYPES)} are known. Set it to what the vectors hold."
+            f"{name}: its property plumbline.dtype is {dtype!r}, but {', '.join(DTYPES)} are known. "
+            "Set it to the type of the numbers in the vectors."
         )
-    if where.dtype and where.dtype != told:
+    if where.dtype and where.dtype != dtype:
         raise DataError(
-            f"{name}: the config says dtype {where.dtype}, the table's property plumbline.dtype {told}. Correct one of them."
+            f"{name}: the config says dtype {where.dtype}, the table's property plumbline.dtype {dtype}. "
+            "Correct one of them."
         )
-    return told
+    return dtype
 
 
 def _properties(spark: SparkSession, where: Scores, kind: str) -> dict[str, str]:
-    """The properties of a Delta table; {} of another."""
+    """The properties of a Delta table; {} for another table."""
     if kind not in ("delta", "table"):
         return {}
     name = f"delta.`{full_path(where.path)}`" if kind == "delta" else where.path
@@ -176,7 +187,7 @@ def _properties(spark: SparkSession, where: Scores, kind: str) -> dict[str, str]
 
 
 def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
-    """The table as Parquet files under staging."""
+    """Copies the table to Parquet files under staging."""
     source, df = table.source, table.df
     folder = f"{full_path(staging)}/{source.number}"
     columns = [plain_id(df, source.user).alias("user_id")]
@@ -192,7 +203,8 @@ def _copied(spark: SparkSession, table: ScoreTable, staging: str) -> ScoreTable:
     files = tuple(copy.inputFiles())
     if files and (reason := unreachable(files[0])):
         raise ConfigError(
-            f"{source.name}: workers cannot read {folder} either ({reason}). Give `staging`, a folder that Spark and the workers both reach."
+            f"{source.name}: workers cannot read {folder} either ({reason}). "
+            "Give `staging`, a folder that Spark and the workers both reach."
         )
     renamed = source._replace(
         user="user_id", item=source.item and "item_id", score="score" if source.item else "scores"

@@ -1,4 +1,4 @@
-"""The array types that kernels, estimators and statistics speak of."""
+"""Array types used by kernels, estimators and statistics."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""A block of dense scores, one row per user, and lists of positions in its rows, as compiled kernels want them.
+"""A block of dense scores, one row per user, and lists of positions in its rows, as compiled kernels take them.
 
-float32 or float64 (float16 is widened), C-contiguous, aligned, in the machine's byte order; offsets int64, positions int32. Nothing is copied
-that is so already. All are read-only views: numba compiles anew for read-only arrays, which is what Arrow's buffers are, so one kind in
-means one compilation.
+Scores are float32 or float64 (float16 is widened), C-contiguous, aligned, in the machine's byte order. Offsets are
+int64, positions int32. An array that already has this form is not copied. All arrays are read-only views: numba
+compiles a function once per array type, Arrow's buffers are read-only, and so one kind of array means one compilation.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 
 def as_block(scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints) -> Block:
-    """The block, checked: compiled code does not look whether a position is inside the row."""
+    """The block, checked: compiled code does not check that a position is inside the row."""
     return Block(
         as_scores(scores),
         *as_lists(offsets, positions, scores.shape),
@@ -48,7 +48,7 @@ def as_scores(scores: npt.NDArray[Any]) -> Floats:
 
 
 def as_lists(offsets: Ints, positions: Ints, shape: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """Offsets and positions of one list per row, or a ValueError that says what is wrong with them."""
+    """Offsets (int64) and positions (int32) of one list per row; invalid ones raise a ValueError."""
     n_users, n_items = shape
     if (
         offsets.shape != (n_users + 1,)
@@ -57,7 +57,8 @@ def as_lists(offsets: Ints, positions: Ints, shape: tuple[int, ...]) -> tuple[In
         or (np.diff(offsets) < 0).any()
     ):
         raise ValueError(
-            f"offsets must rise from 0 to {positions.size}, one more than the {n_users} rows, found {offsets.size}: {offsets}"
+            f"offsets must rise from 0 to {positions.size}, and {n_users} rows need {n_users + 1} of them, "
+            f"found {offsets.size}: {offsets}"
         )
     if positions.size and not 0 <= positions.min() <= positions.max() < n_items:
         raise ValueError(f"positions must be in 0..{n_items - 1}, found {positions.min()}..{positions.max()}")

@@ -2,14 +2,15 @@
 
     above = #{j in C_u : s_uj > s_ui}        tied = #{j in C_u, j != i : s_uj = s_ui}
 
-C_u is the whole row without the user's excluded positions. Two ways, the same integers:
+C_u is the whole row without the user's excluded positions; of labels that are marked `whole` it is the whole row, so
+labels of two frames are counted in one pass. Two ways, the same integers:
 
-* compare_count: each label against every score, eight labels in one delete_uncommitted over the row (kernels/lanes.py), the last ones four, two and one.
-  Excluded positions are counted with the rest and then taken off again, so no row is copied.
+* compare_count: each label against every score, eight labels in one sweep over the row (kernels/simd.py), the last ones
+  four, two and one. Excluded positions are counted with the rest and then taken off again, so no row is copied.
 * sort_count: sort the row once and look each label up; for users with many labels.
 
-count() takes the cheaper one, row by row. Microseconds a row, compare | sort, one core with AVX-512, float32, blocks of 2 to 200 rows, the other
-core busy; in a block of 800 rows 10 labels of 10,000 items take 5.3:
+count() takes the cheaper one, row by row. Microseconds a row, compare | sort, one core with AVX-512, float32, blocks of
+2 to 200 rows, the other core busy; in a block of 800 rows 10 labels of 10,000 items take 5.3:
 
     labels    N = 500       N = 3,000      N = 10,000      N = 100,000
          1     0.4 |  0.9     1.6 |   8       4.8 |  31         53 | 357
@@ -19,11 +20,13 @@ core busy; in a block of 800 rows 10 labels of 10,000 items take 5.3:
        200     9.5 | 12.0      33 |  27        93 |  55        899 | 396
       2000                    301 | 167       878 | 234       8358 | 802
 
-Comparing costs 0.045 ns per label and score, sorting 3 to 3.5 ns per score and a bisection of 0.1 us per label. So sorting pays above some 75 labels,
-later in short rows, and below 1,000 items hardly ever: sorting_pays_from is that curve.
+Comparing costs 0.045 ns per label and score, sorting 3 to 3.5 ns per score and a bisection of 0.1 us per label. So
+sorting pays above some 75 labels, later in short rows, and below 1,000 items hardly ever: sorting_pays_from is that
+curve.
 
-Scores are float32 or float64 (float16 is widened); +-inf order as usual and -0.0 ties with 0.0. NaN is not a score: see rows_with_nan.
-Excluded positions are distinct and hold no labelled one; an excluded label has no rank among the candidates.
+Scores are float32 or float64 (float16 is widened); +-inf order as usual and -0.0 ties with 0.0. NaN is not a score: see
+rows_with_nan. Excluded positions are distinct, and a label that is not `whole` is none of them: an excluded item has no
+rank among the candidates.
 """
 
 import numpy as np
@@ -34,32 +37,48 @@ from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.simd import count_1, count_2, count_4, count_8
 
 NO_ROWS = np.zeros(0, np.int64)
+NO_LABEL = np.zeros(0, np.bool_)  # is `whole`
 SORTED_AT_ONCE = 1 << 18  # scores: a copy that stays in the cache
 
 
 def count(
-    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+    scores: Floats,
+    offsets: Ints,
+    positions: Ints,
+    excluded_offsets: Ints,
+    excluded_positions: Ints,
+    whole: Bools = NO_LABEL,
 ) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position, each row by the cheaper way."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
     many = np.diff(block.offsets) > sorting_pays_from(block.scores.shape[1])
-    return _count(block, np.flatnonzero(~many), np.flatnonzero(many))
+    return _count(block, whole, np.flatnonzero(~many), np.flatnonzero(many))
 
 
 def compare_count(
-    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+    scores: Floats,
+    offsets: Ints,
+    positions: Ints,
+    excluded_offsets: Ints,
+    excluded_positions: Ints,
+    whole: Bools = NO_LABEL,
 ) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position by comparing it with every score of its row."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
-    return _count(block, np.arange(block.scores.shape[0]), NO_ROWS)
+    return _count(block, whole, np.arange(block.scores.shape[0]), NO_ROWS)
 
 
 def sort_count(
-    scores: Floats, offsets: Ints, positions: Ints, excluded_offsets: Ints, excluded_positions: Ints
+    scores: Floats,
+    offsets: Ints,
+    positions: Ints,
+    excluded_offsets: Ints,
+    excluded_positions: Ints,
+    whole: Bools = NO_LABEL,
 ) -> tuple[Ints, Ints]:
     """above and tied (int32) of each labelled position by sorting its row."""
     block = as_block(scores, offsets, positions, excluded_offsets, excluded_positions)
-    return _count(block, NO_ROWS, np.arange(block.scores.shape[0]))
+    return _count(block, whole, NO_ROWS, np.arange(block.scores.shape[0]))
 
 
 def sorting_pays_from(n_items: int) -> int:
@@ -74,15 +93,23 @@ def rows_with_nan(scores: Floats) -> Bools:
     return found
 
 
-def _count(block: Block, compared: Ints, sorted_: Ints) -> tuple[Ints, Ints]:
+def as_whole(whole: Bools, n_labels: int) -> Bools:
+    """Which labels are ranked in the whole row, checked: empty, or one mark per label."""
+    if whole.size not in (0, n_labels):
+        raise ValueError(f"whole must have one mark for each of the {n_labels} labels, or none, found {whole.size}")
+    return np.ascontiguousarray(whole, np.bool_)
+
+
+def _count(block: Block, whole: Bools, compared: Ints, sorted_: Ints) -> tuple[Ints, Ints]:
     above, tied = np.empty(block.positions.size, np.int32), np.empty(block.positions.size, np.int32)
-    compare_rows(block, compared, above, tied)
-    sort_rows(block, sorted_, above, tied)
+    whole = as_whole(whole, block.positions.size)
+    compare_rows(block, whole, compared, above, tied)
+    sort_rows(block, whole, sorted_, above, tied)
     return above, tied
 
 
 @compiled
-def compare_rows(block, rows, above, tied):  # type: ignore[no-untyped-def]
+def compare_rows(block, whole, rows, above, tied):  # type: ignore[no-untyped-def]
     """Fills in above and tied of these rows' labels."""
     scores, offsets, positions, excluded_offsets, excluded_positions = block
     for u in rows:
@@ -92,7 +119,9 @@ def compare_rows(block, rows, above, tied):  # type: ignore[no-untyped-def]
         for p in range(offsets[u], offsets[u + 1]):
             score = row[positions[p]]
             greater, at_least = _count_few(row[counted:], score)
-            greater_out, at_least_out = _count_few(excluded, score)
+            greater_out = at_least_out = np.int32(0)
+            if not whole.size or not whole[p]:
+                greater_out, at_least_out = _count_few(excluded, score)
             above[p] += greater - greater_out
             tied[p] += at_least - at_least_out - above[p] - 1  # the label itself is no tie
 
@@ -125,15 +154,16 @@ def _count_few(scores, threshold):  # type: ignore[no-untyped-def]
     return greater, at_least
 
 
-def sort_rows(block: Block, rows: Ints, above: Ints, tied: Ints) -> None:
+def sort_rows(block: Block, whole: Bools, rows: Ints, above: Ints, tied: Ints) -> None:
     """The same by sorting; a few rows at a time, so that the sorted copy stays small."""
     at_once = max(1, SORTED_AT_ONCE // max(block.scores.shape[1], 1))
     for start in range(0, rows.size, at_once):
         some = rows[start : start + at_once]
         ascending = block.scores[some]
-        _erase_excluded(block, some, ascending)
+        if not whole.size:
+            _erase_excluded(block, some, ascending)
         ascending.sort(axis=1)  # numpy's sort is vectorised, numba's is not
-        _look_up(block, some, ascending, above, tied)
+        _look_up(block, whole, some, ascending, above, tied)
 
 
 @compiled
@@ -157,25 +187,40 @@ def _less(ascending, score):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _look_up(block, rows, ascending, above, tied):  # type: ignore[no-untyped-def]
+def above_and_level(ascending, score):  # type: ignore[no-untyped-def]
+    """#{s > score} and #{s = score} by bisection of scores that are in order and not NaN."""
+    if ascending.size == 0:
+        return 0, 0
+    less = np.int64(_less(ascending, score))
+    end = less  # of the scores that are equal
+    if end < ascending.size and ascending[end] == score:
+        end += 1
+        if end < ascending.size and ascending[end] == score:  # ties are rare: only they pay for a second bisection
+            end = (
+                np.int64(_less(ascending, np.nextafter(score, ascending.dtype.type(np.inf))))
+                if score < np.inf
+                else ascending.size
+            )
+    return ascending.size - end, end - less
+
+
+@compiled
+def _look_up(block, whole, rows, ascending, above, tied):  # type: ignore[no-untyped-def]
+    """above and tied of each label in its sorted row: without the excluded scores, or, where some labels are ranked in
+    the whole row, with them, and then taken off for the other labels."""
     for r in range(rows.size):
         u = rows[r]
-        n_excluded = block.excluded_offsets[u + 1] - block.excluded_offsets[u]
-        candidates = ascending[r, : ascending.shape[1] - n_excluded]
+        excluded = block.excluded_positions[block.excluded_offsets[u] : block.excluded_offsets[u + 1]]
+        candidates = ascending[r, : ascending.shape[1] - (0 if whole.size else excluded.size)]
+        out = np.sort(block.scores[u][excluded if whole.size else excluded[:0]])
         for p in range(block.offsets[u], block.offsets[u + 1]):
             score = block.scores[u, block.positions[p]]
-            less = np.int64(_less(candidates, score))
-            end = less + 1  # of the scores that are equal
-            if (
-                end < candidates.size and candidates[end] == score
-            ):  # ties are rare: only they pay for a second bisection
-                end = (
-                    np.int64(_less(candidates, np.nextafter(score, candidates.dtype.type(np.inf))))
-                    if score < np.inf
-                    else candidates.size
-                )
-            above[p] = candidates.size - end
-            tied[p] = end - less - 1
+            greater, level = above_and_level(candidates, score)
+            if whole.size and not whole[p]:
+                greater_out, level_out = above_and_level(out, score)
+                greater, level = greater - greater_out, level - level_out
+            above[p] = greater
+            tied[p] = level - 1  # the label itself is no tie
 
 
 @compiled

@@ -1,10 +1,12 @@
-"""The one decorator for compiled functions: machine code, kept in a cache, and free of the interpreter's lock.
+"""The one decorator for compiled functions: numba compiles them, caches the code on disk, and runs it without the GIL.
 
-numba keeps the code beside the source, or in the user's cache folder where the package is read-only (NUMBA_CACHE_DIR names another). Where
-there is no folder to write to, as in a container that runs under an unknown user, numba refuses to define the function at all; it is then
-compiled in each process, which takes seconds.
+numba stores the code beside the source, or in the user's cache folder if the package is read-only (NUMBA_CACHE_DIR sets
+another folder). If no folder can be written, as in a container that runs under an unknown user, numba with a cache
+raises a RuntimeError when the function is defined. The function is then compiled without a cache, in each process,
+which takes seconds.
 
-The cache looks at a function's own file only. After a change to a compiled function that another file calls, delete the *.nbi files.
+The cache compares the modification time of a function's own file only. After a change to a compiled function that
+another file calls, delete the *.nbi files.
 """
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
     hits       1              precision and recall count
     discount   1 / log2(rank + 1)        DCG adds
     inverse    1 / rank                  average precision is made of
+    power      p ** (rank - 1)           RBP adds; written power(p)
 
 A positive with `above` items over it and `tied` items level with it has one of the ranks above + 1 .. above + tied + 1:
 
@@ -32,7 +33,10 @@ SHORT = 1024  # a cutoff whose table is made without a look at the ranks
 def gain_table(gain: str, length: int) -> tuple[Doubles, Doubles]:
     """The gain at each rank 0..length (at 0: 0), and the sum of the gains up to it; float64 (length + 1,) both."""
     rank = np.arange(1, length + 1, dtype=np.float64)
-    at = {"hits": np.ones(length), "discount": 1 / np.log2(rank + 1), "inverse": 1 / rank}[gain]
+    if gain.startswith("power("):
+        at = float(gain[len("power(") : -1]) ** (rank - 1)
+    else:
+        at = {"hits": np.ones(length), "discount": 1 / np.log2(rank + 1), "inverse": 1 / rank}[gain]
     gains = np.concatenate([[0.0], at])
     return gains, np.cumsum(gains)
 

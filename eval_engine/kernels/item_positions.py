@@ -1,7 +1,7 @@
 """The catalogue position of each row of a long score table, from its item id.
 
-Open addressing in a table of at least four slots per item: one probe nearly always, and rows do not wait for each other. Items that are not in the
-catalogue get -1.
+A hash table with open addressing and at least four slots per item: a lookup nearly always takes one probe, and lookups
+of different rows do not depend on each other. Items that are not in the catalogue get -1.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,11 @@ import numpy as np
 from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.compiled import compiled
 
-MIX = np.uint64(0x9E37_79B9_7F4A_7C15)  # 2^64 / golden ratio: spreads runs of ids over the table
+MIX = np.uint64(0x9E37_79B9_7F4A_7C15)  # 2^64 / golden ratio: consecutive ids get slots far from each other
 
 
 class Catalogue(NamedTuple):
-    """Item ids by position, and the table that finds them."""
+    """Item ids by position, and the hash table from id to position."""
 
     ids: Ints  # int64 (n_items,)
     slots: Ints  # int32: position, -1 where free
@@ -34,13 +34,13 @@ def catalogue_of(ids: Ints) -> Catalogue:
 
 def positions_of(catalogue: Catalogue, items: Ints) -> Ints:
     """Position (int32) of each item, -1 if it is not in the catalogue."""
-    found = np.empty(items.size, np.int32)
-    _look_up(catalogue.ids, catalogue.slots, catalogue.shift, np.ascontiguousarray(items, np.int64), found)
-    return found
+    positions = np.empty(items.size, np.int32)
+    _look_up(catalogue.ids, catalogue.slots, catalogue.shift, np.ascontiguousarray(items, np.int64), positions)
+    return positions
 
 
 def in_order(catalogue: Catalogue, items: Ints) -> bool:
-    """Whether the items are all of the catalogue in its order, once or again and again."""
+    """Whether the items are the whole catalogue in its order, once or several times in a row."""
     n = catalogue.ids.size
     return (
         n > 0
@@ -53,7 +53,7 @@ def in_order(catalogue: Catalogue, items: Ints) -> bool:
 def _in_order(ids, items):  # type: ignore[no-untyped-def]
     for u in range(items.shape[0]):
         row, wrong = items[u], 0
-        for j in range(ids.size):  # without a branch, so that many are compared at once
+        for j in range(ids.size):  # no branch, so that LLVM vectorises the comparisons
             wrong += row[j] != ids[j]
         if wrong:
             return False
@@ -71,7 +71,7 @@ def _fill(ids, slots, shift):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _look_up(ids, slots, shift, items, found):  # type: ignore[no-untyped-def]
+def _look_up(ids, slots, shift, items, positions):  # type: ignore[no-untyped-def]
     last = np.uint64(slots.size - 1)
     for row in range(items.size):
         item = items[row]
@@ -80,4 +80,4 @@ def _look_up(ids, slots, shift, items, found):  # type: ignore[no-untyped-def]
         while position >= 0 and ids[position] != item:
             slot = (slot + np.uint64(1)) & last
             position = slots[slot]
-        found[row] = position
+        positions[row] = position

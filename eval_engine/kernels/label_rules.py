@@ -1,14 +1,16 @@
 """Which labelled pairs can be used: each pair gets the number of the first rule that it breaks, 0 if none.
 
-    null_key             no user_id or no item_id
+    null_key              no user_id or no item_id
     null_value, nan_value
-    outside_catalogue    an item without a position in the score vectors
-    duplicate_key        the same source labels the pair more than once: every copy counts, since none is known to be right
-    bad_probability      a random exposure whose probability is NaN (NULL), not above 0, or above 1; only where probabilities are known
-    exposed_but_seen     a random exposure of a pair that was logged before, though exposures were drawn from unseen items
-    outside_frame        a complete label of a logged pair, which is no candidate: not an error, but not ranked
+    outside_catalogue     an item without a position in the score vectors
+    duplicate_key         the same table labels the pair more than once: every copy counts, since none is known to be right
+    bad_probability       a probability that is NaN (NULL), not above 0, or above 1; of tables that have probabilities
+    exposed_but_seen      a random exposure of a training pair, though exposures were drawn from unseen items
+    heldout_but_trained   a held-out pair that is a training pair
+    outside_frame         a complete label of a training pair that is no candidate: not an error, but not ranked
 
-Pairs come user by user, as flat arrays; a user without pairs is fine.
+Pairs come user by user, as flat arrays; a user without pairs is fine. A pair may be in several label sets: a random
+exposure may be held out too.
 """
 
 from typing import NamedTuple
@@ -27,21 +29,23 @@ RULES = (
     "duplicate_key",
     "bad_probability",
     "exposed_but_seen",
+    "heldout_but_trained",
     "outside_frame",
 )
-RANDOM, TRUTH, LOGGED = 0, 1, 2
+RANDOM, HELDOUT, TRUTH, FEEDBACK = 0, 1, 2, 3  # sources of pairs; feedback, the training pairs, is the last
 
 
 class Pairs(NamedTuple):
     """Labelled pairs of some users."""
 
     offsets: Ints  # (n_users + 1,)
-    source: Ints  # RANDOM, TRUTH or LOGGED
+    source: Ints  # RANDOM, HELDOUT, TRUTH or FEEDBACK
     position: Ints  # -1: not in the catalogue
     value: Floats
     null_key: Bools
     null_value: Bools
-    probability: Floats | None = None  # of random exposures, NaN if NULL; of other pairs anything. None: not known
+    probability: Floats | None = None  # NaN if NULL; of sources that are not in `probable` anything
+    probable: tuple[int, ...] = ()  # sources whose pairs have a probability
 
 
 class Ruled(NamedTuple):
@@ -52,7 +56,7 @@ class Ruled(NamedTuple):
 
 
 def ruled(pairs: Pairs, unseen: bool) -> Ruled:
-    """Judges the pairs; unseen: logged pairs are no candidates."""
+    """Judges the pairs; unseen: training pairs are no candidates of random exposures and complete labels."""
     rule, order = np.empty(pairs.source.size, np.int8), np.empty(pairs.source.size, np.int64)
     _judge(
         np.ascontiguousarray(pairs.offsets, np.int64),
@@ -62,6 +66,7 @@ def ruled(pairs: Pairs, unseen: bool) -> Ruled:
         np.ascontiguousarray(pairs.null_key),
         np.ascontiguousarray(pairs.null_value),
         np.empty(0) if pairs.probability is None else np.ascontiguousarray(pairs.probability, np.float64),
+        np.isin(np.arange(FEEDBACK + 1), pairs.probable),
         unseen,
         rule,
         order,
@@ -70,22 +75,22 @@ def ruled(pairs: Pairs, unseen: bool) -> Ruled:
 
 
 @compiled
-def _judge(offsets, source, position, value, null_key, null_value, probability, unseen, rule, order):  # type: ignore[no-untyped-def]
+def _judge(offsets, source, position, value, null_key, null_value, probability, probable, unseen, rule, order):  # type: ignore[no-untyped-def]
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
         keys = np.empty(end - start, np.int64)
         for n in range(start, end):
             keys[n - start] = (np.int64(source[n]) << 32) + position[n] + 1
         _sort(keys, order[start:end])
-        logged = start  # the first logged pair in the order
-        while logged < end and keys[order[logged]] >> 32 < LOGGED:
-            logged += 1
-        seen = logged
+        trained = start  # the first training pair in the order
+        while trained < end and keys[order[trained]] >> 32 < FEEDBACK:
+            trained += 1
+        seen = trained
         for at in range(start, end):
             n = start + order[at]
             key = keys[order[at]]
             if at == start or key >> 32 != keys[order[at - 1]] >> 32:
-                seen = logged
+                seen = trained
             if null_key[n]:
                 rule[n] = 1
             elif null_value[n]:
@@ -96,15 +101,15 @@ def _judge(offsets, source, position, value, null_key, null_value, probability, 
                 rule[n] = 4
             elif (at > start and keys[order[at - 1]] == key) or (at + 1 < end and keys[order[at + 1]] == key):
                 rule[n] = 5
-            elif probability.size and source[n] == RANDOM and not 0 < probability[n] <= 1:  # not: NaN too
+            elif probable[source[n]] and not 0 < probability[n] <= 1:  # not: NaN too
                 rule[n] = 6
             else:
                 rule[n] = 0
-                if unseen and source[n] != LOGGED:
+                if source[n] == HELDOUT or (unseen and source[n] != FEEDBACK):
                     while seen < end and position[start + order[seen]] < position[n]:
                         seen += 1
                     if seen < end and position[start + order[seen]] == position[n]:
-                        rule[n] = 7 if source[n] == RANDOM else 8
+                        rule[n] = 7 if source[n] == RANDOM else 8 if source[n] == HELDOUT else 9
         for at in range(start, end):
             order[at] += start
 

@@ -1,7 +1,7 @@
 """Where a user's labelled pairs stand to one another, by their places in the full list: no score is looked at again.
 
 Of two labelled pairs the one with fewer candidates above it has the higher score, and two with the same number above are level. Pairs of a
-partial list whose place is not known stand below all others, and to one another in an order nobody knows.
+partial list whose place is not known stand below all others; their order among themselves is not known.
 """
 
 from typing import NamedTuple
@@ -39,13 +39,17 @@ def ahead(offsets: Ints, above: Ints, weight: Doubles | None) -> Ahead:
     return found
 
 
-def pairs_won(
-    offsets: Ints, above: Ints, tied: Ints, positive: Bools, weight: Doubles | None, level: float
-) -> tuple[Doubles, Doubles]:
-    """The (weighted) number of pairs of a positive and a negative of each user in which the positive is above, a level pair counting `level`; and the number of all pairs."""
-    won, total = np.empty(offsets.size - 1), np.empty(offsets.size - 1)
-    _pairs_won(offsets, above, tied, positive, np.empty(0) if weight is None else weight, level, won, total)
-    return won, total
+def negatives_below(
+    offsets: Ints, above: Ints, tied: Ints, positive: Bools, weight: Doubles | None
+) -> tuple[Doubles, Doubles, Doubles]:
+    """The (weighted) number of the user's negatives below each positive and of those level with it, (n_positives,); and of all negatives of each user.
+
+    Where a positive and a negative both have no known place, the positive's first number is NaN.
+    """
+    n = int(positive.sum())
+    below, same, total = np.empty(n), np.empty(n), np.empty(offsets.size - 1)
+    _negatives_below(offsets, above, tied, positive, np.empty(0) if weight is None else weight, below, same, total)
+    return below, same, total
 
 
 @compiled
@@ -106,49 +110,65 @@ def _close(order, start, group, end, done, total, weight, before, level):  # typ
 
 
 @compiled
-def _pairs_won(offsets, above, tied, positive, weight, level, won, total):  # type: ignore[no-untyped-def]
+def _negatives_below(offsets, above, tied, positive, weight, below, same, total):  # type: ignore[no-untyped-def]
+    at = 0
     for user in range(offsets.size - 1):
         start, end = offsets[user], offsets[user + 1]
         row, good = above[start:end], positive[start:end]
-        n_positive = unknown_positive = unknown_negative = 0
+        n_positive, unknown_negative, negatives = 0, False, 0.0
         for p in range(row.size):
             n_positive += good[p]
-            unknown = tied[start + p] == UNKNOWN
-            unknown_positive += unknown & good[p]
-            unknown_negative += unknown & (not good[p])
-        wins = pairs = 0.0
+            if not good[p]:
+                negatives += weight[start + p] if weight.size else 1.0
+                unknown_negative |= tied[start + p] == UNKNOWN
+        total[user] = negatives
         if n_positive * row.size <= FEW and not weight.size:
-            pairs = n_positive * (row.size - n_positive) * 1.0
+            n = at
             for p in range(row.size):
                 if good[p]:
-                    one, below, same = row[p], 0, 0
+                    one, under, level = row[p], 0, 0
                     for q in range(row.size):  # without a branch, so that many are compared at once
-                        below += (row[q] > one) & (not good[q])
-                        same += (row[q] == one) & (not good[q])
-                    wins += below + level * same
-        elif n_positive * (end - start) <= FEW:
-            for p in range(start, end):
-                if positive[p]:
-                    for q in range(start, end):
-                        if not positive[q]:
-                            w = weight[p] * weight[q]
-                            pairs += w
-                            wins += w if above[p] < above[q] else level * w if above[p] == above[q] else 0.0
+                        under += (row[q] > one) & (not good[q])
+                        level += (row[q] == one) & (not good[q])
+                    below[n], same[n] = under, level
+                    n += 1
+        elif n_positive * row.size <= FEW:
+            n = at
+            for p in range(row.size):
+                if good[p]:
+                    under_w = level_w = 0.0
+                    for q in range(row.size):
+                        if not good[q]:
+                            w = weight[start + q]
+                            under_w += w if row[q] > row[p] else 0.0
+                            level_w += w if row[q] == row[p] else 0.0
+                    below[n], same[n] = under_w, level_w
+                    n += 1
         else:
-            order = np.argsort(above[start:end], kind="mergesort")
-            passed = group_positive = group_negative = 0.0  # positives above the present group; inside it
-            for n in range(end - start + 1):
-                if n == end - start or (n and above[start + order[n]] != above[start + order[n - 1]]):
-                    wins += passed * group_negative + level * group_positive * group_negative
-                    pairs += group_negative
-                    passed, group_positive, group_negative = passed + group_positive, 0.0, 0.0
-                if n < end - start:
-                    p = start + order[n]
-                    w = weight[p] if weight.size else 1.0
-                    if positive[p]:
-                        group_positive += w
-                    else:
-                        group_negative += w
-            pairs *= passed
-        won[user] = np.nan if unknown_positive and unknown_negative else wins
-        total[user] = pairs
+            _sorted_below(row, good, weight[start:end] if weight.size else weight, below[at:], same[at:])
+        n = at
+        for p in range(row.size):
+            if good[p]:
+                if unknown_negative and tied[start + p] == UNKNOWN:
+                    below[n] = np.nan
+                n += 1
+        at += n_positive
+
+
+@compiled
+def _sorted_below(row, good, weight, below, same):  # type: ignore[no-untyped-def]
+    """The same of one user, by sorting: groups of level pairs from the last one up."""
+    number = np.cumsum(good) - 1  # of each positive among the positives
+    order = np.argsort(row, kind="mergesort")
+    passed, end = 0.0, row.size  # negatives below the present group, and where it ends
+    while end > 0:
+        start, level = end, 0.0
+        while start > 0 and row[order[start - 1]] == row[order[end - 1]]:
+            start -= 1
+            q = order[start]
+            if not good[q]:
+                level += weight[q] if weight.size else 1.0
+        for n in range(start, end):
+            if good[order[n]]:
+                below[number[order[n]]], same[number[order[n]]] = passed, level
+        passed, end = passed + level, start

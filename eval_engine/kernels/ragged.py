@@ -1,6 +1,6 @@
 """One list of integers per user, flattened: user u's list is flat[offsets[u]:offsets[u + 1]].
 
-It is how Arrow stores a list column, so lists that come out of a table need no conversion.
+Arrow stores a list column in the same way, so lists from a table need no conversion.
 
     >>> offsets, flat = flatten([[3, 1], [], [2]], n_users=3)
     >>> offsets.tolist(), flat.tolist()
@@ -24,7 +24,7 @@ def no_lists(n_users: int) -> tuple[Ints, Ints]:
 
 
 def flatten(lists: Lists, n_users: int) -> tuple[Ints, npt.NDArray[Any]]:
-    """Offsets (n_users + 1,) int64 and the lists one after the other."""
+    """Offsets (n_users + 1,) int64, and the entries of all lists, user after user."""
     if len(lists) != n_users:
         raise ValueError(f"one list per user is expected: {n_users} users, {len(lists)} lists")
     arrays = [np.asarray(one) for one in lists]
@@ -33,9 +33,8 @@ def flatten(lists: Lists, n_users: int) -> tuple[Ints, npt.NDArray[Any]]:
             raise ValueError(f"the list of user {user} must have one dimension, found shape {one.shape}")
     offsets = np.zeros(n_users + 1, np.int64)
     np.cumsum([one.size for one in arrays], out=offsets[1:])
-    filled = [
-        one for one in arrays if one.size
-    ]  # an empty list is float64 in numpy and would turn the others into floats
+    # numpy makes float64 of an empty list, and concatenate would then make floats of the others
+    filled = [one for one in arrays if one.size]
     return offsets, np.concatenate(filled) if filled else np.zeros(0, np.int32)
 
 
@@ -45,9 +44,10 @@ def users_of(offsets: Ints) -> Ints:
 
 
 def side_by_side(lists: Sequence[tuple[Ints, npt.NDArray[Any]]]) -> tuple[Ints, npt.NDArray[Any], list[Ints]]:
-    """Each user's lists one after the other: offsets, the flat array, and where in it the entries of each given list lie.
+    """Each user's lists joined into one: offsets, the flat array, and the indices in it of each given list's entries.
 
-    >>> offsets, flat, where = side_by_side([(np.array([0, 1, 2]), np.array([5, 6])), (np.array([0, 2, 2]), np.array([7, 8]))])
+    >>> one, two = (np.array([0, 1, 2]), np.array([5, 6])), (np.array([0, 2, 2]), np.array([7, 8]))
+    >>> offsets, flat, where = side_by_side([one, two])
     >>> offsets.tolist(), flat.tolist(), [w.tolist() for w in where]
     ([0, 3, 4], [5, 7, 8, 6], [[0, 3], [1, 2]])
     """

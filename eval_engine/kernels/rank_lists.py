@@ -1,21 +1,22 @@
 """Ranks labels in lists of (position, score) rows, as long score tables have them: some of a user's items, in any order.
 
-    above = #{rows j : s_j > t}        level = #{rows j : s_j = t}        t the label's score; excluded rows count for nothing
+    above = #{rows j : s_j > t}        level = #{rows j : s_j = t}        t the label's score
 
-A list is a whole user, or the part of a user that lies in one file: above and level add up over the parts, and the first k of all parts are among
-the first k of each. find() gives the scores of labels and takes excluded rows out; count() and first() do the rest, so that the score of a
-label that lies in another part can come in between.
+A list is a whole user, or the part of a user that one file holds: above and level add up over the parts, and the first k
+of all parts are among the first k of each. find() gives the scores of labels and takes excluded rows out; count() and
+first() do the rest, so that the score of a label that is in another part can come in between. Excluded rows count for
+nothing, but for labels that are marked `whole`, which are ranked among all rows: add_excluded() adds them.
 
-Scores are float32 or float64 and are compared as they are. NaN is not a score: find() counts it, the others pass it by. Order of the first k:
-score descending, among equal scores position ascending.
+Scores are float32 or float64 and are compared as they are. NaN is not a score: find() counts it, the others pass it by.
+Order of the first k: score descending, among equal scores position ascending.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from eval_engine.kernels.arrays import Floats, Ints
-from eval_engine.kernels.compare_count import sorting_pays_from
+from eval_engine.kernels.arrays import Bools, Floats, Ints
+from eval_engine.kernels.compare_count import above_and_level, as_whole, sorting_pays_from
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.top_list import NOBODY, opened
 
@@ -37,6 +38,7 @@ class Found(NamedTuple):
 
     lists: Lists  # excluded rows and rows outside the catalogue have the score NaN
     label_scores: Floats  # NaN where the label has no row
+    excluded_scores: Floats  # of each excluded position, NaN where it has no row
     candidates: Ints  # rows with a score that are not excluded
     outside: Ints  # rows whose item is not in the catalogue
     nan: Ints  # rows whose score is NaN
@@ -68,6 +70,7 @@ def find(
     n = lists.offsets.size - 1
     scores = np.array(lists.scores)
     label_scores = np.full(label_positions.size, np.nan, scores.dtype)
+    excluded_scores = np.full(excluded_positions.size, np.nan, scores.dtype)
     counts = np.zeros((4, n), np.int64)
     lists = Lists(
         np.ascontiguousarray(lists.offsets, np.int64), np.ascontiguousarray(lists.positions, np.int32), scores
@@ -80,9 +83,10 @@ def find(
         np.ascontiguousarray(excluded_positions, np.int32),
         np.full(n_items, -1, np.int32),
         label_scores,
+        excluded_scores,
         counts,
     )
-    return Found(lists, label_scores, counts[0], counts[1], counts[2], counts[3])
+    return Found(lists, label_scores, excluded_scores, counts[0], counts[1], counts[2], counts[3])
 
 
 def checksums(lists: Lists) -> Ints:
@@ -151,6 +155,28 @@ def count(lists: Lists, label_offsets: Ints, thresholds: Floats) -> tuple[Ints, 
         there = ~np.isnan(thresholds[mine])
         above[mine], level[mine] = (ascending.size - right) * there, (right - left) * there
     return above, level
+
+
+def add_excluded(
+    counts: tuple[Ints, Ints],
+    label_offsets: Ints,
+    label_scores: Floats,
+    whole: Bools,
+    excluded_offsets: Ints,
+    excluded_scores: Floats,
+) -> None:
+    """Adds the user's excluded rows that are above and level with a label to its counts (above, level), for labels that
+    are marked `whole`. NaN, of a label or of an excluded row: not there."""
+    whole = as_whole(whole, label_scores.size)
+    if whole.any() and excluded_scores.size:
+        _add_excluded(
+            *counts,
+            np.ascontiguousarray(label_offsets, np.int64),
+            np.ascontiguousarray(label_scores, excluded_scores.dtype),
+            whole,
+            np.ascontiguousarray(excluded_offsets, np.int64),
+            np.ascontiguousarray(excluded_scores),
+        )
 
 
 def first(lists: Lists, k: int) -> tuple[Ints, Floats]:
@@ -272,7 +298,17 @@ def _merge_counts(part_offsets, label_offsets, part_counts, counts):  # type: ig
 
 
 @compiled
-def _find(lists, label_offsets, label_positions, excluded_offsets, excluded_positions, row_of, label_scores, counts):  # type: ignore[no-untyped-def]
+def _find(  # type: ignore[no-untyped-def]
+    lists,
+    label_offsets,
+    label_positions,
+    excluded_offsets,
+    excluded_positions,
+    row_of,
+    label_scores,
+    excluded_scores,
+    counts,
+):
     positions, scores = lists.positions, lists.scores
     for u in range(lists.offsets.size - 1):
         start, end = lists.offsets[u], lists.offsets[u + 1]
@@ -291,13 +327,34 @@ def _find(lists, label_offsets, label_positions, excluded_offsets, excluded_posi
                 label_scores[label] = scores[start + row_of[label_positions[label]]]
         out = 0
         for x in range(excluded_offsets[u], excluded_offsets[u + 1]):
-            if row_of[excluded_positions[x]] >= 0:
-                scores[start + row_of[excluded_positions[x]]] = np.nan
+            row = row_of[excluded_positions[x]]
+            if row >= 0:
+                excluded_scores[x] = scores[start + row]
+                scores[start + row] = np.nan
                 out += 1
         for j in range(start, end):
             if positions[j] >= 0:
                 row_of[positions[j]] = -1
         counts[0, u], counts[1, u], counts[2, u], counts[3, u] = end - start - outside - nan - out, outside, nan, twice
+
+
+@compiled
+def _add_excluded(above, level, label_offsets, label_scores, whole, excluded_offsets, excluded_scores):  # type: ignore[no-untyped-def]
+    for u in range(label_offsets.size - 1):
+        start, end = excluded_offsets[u], excluded_offsets[u + 1]
+        if start == end:
+            continue
+        there = np.empty(end - start, excluded_scores.dtype)
+        n_there = 0
+        for x in range(start, end):
+            there[n_there] = excluded_scores[x]
+            n_there += excluded_scores[x] == excluded_scores[x]
+        ascending = np.sort(there[:n_there])
+        for label in range(label_offsets[u], label_offsets[u + 1]):
+            if whole[label] and label_scores[label] == label_scores[label]:
+                greater, equal = above_and_level(ascending, label_scores[label])
+                above[label] += greater
+                level[label] += equal
 
 
 @compiled

@@ -1,13 +1,15 @@
-"""Compare many scores with a threshold at once, in vectors that LLVM cuts to the width of the machine.
+"""Compare many scores with a threshold at once, in vectors that LLVM splits into the machine's register width.
 
     bit j of passing(row, start, threshold)  =  row[start + j] >= threshold,   j = 0..63
     count_n of n labels                      :  #{s > t_i} and #{s >= t_i},    t_i = score of label i
 
-The same loops written in Python are vectorised too, but half as wide as AVX-512, and without the step from a mask to positions. Rows of 10,000
-scores from memory, one core: both counts of 10 labels take 5.3 to 5.7 us this way, 9.5 to 12 without. Counts are exact up to 10^9 items.
+LLVM vectorises the same loops written in Python too, but with half the width of AVX-512, and without the step from a
+mask to positions. Both counts of 10 labels in a row of 10,000 scores, read from memory by one core, take 5.3 to 5.7 us
+with these intrinsics and 9.5 to 12 us without. Counts are exact up to 10^9 items.
 
-Counting asks for scores that lie AHEAD in the block, mostly in the next row: they arrive from memory while this row is counted. Near the end
-of the block the address is outside, which a prefetch may be.
+The counting loop prefetches the score that is AHEAD scores further on in the block, mostly in the next row, so that it
+is in the cache when its row is counted. Near the end of the block that address is outside the block; a prefetch of such
+an address does nothing.
 """
 
 from itertools import chain
@@ -25,19 +27,23 @@ BIT, BYTE, INT32, INT64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 
 
 class Registers(NamedTuple):
-    """How counting uses the vector registers: a label takes three, its threshold and two counts."""
+    """How counting uses the vector registers: a label takes three, for its threshold and two counts.
+
+    step is the number that a hit adds to a count. With 1, LLVM subtracts the mask as a vector, which AVX-512 must first
+    make from a mask register. With 3, it adds under the mask register. The sum is divided by step at the end.
+    """
 
     bits: int
-    labels: int  # in one delete_uncommitted
-    step: int  # by which counts grow: at 1 LLVM subtracts the mask as a vector, which AVX-512 has to make of it first; at 3 it adds under the mask
+    labels: int  # counted in one loop over the row
+    step: int
 
 
-WIDE, NARROW = Registers(512, 8, 3), Registers(256, 4, 1)  # 32 registers with AVX-512; 16 without
+WIDE, NARROW = Registers(512, 8, 3), Registers(256, 4, 1)  # 32 registers with AVX-512, 16 without
 
 
 @intrinsic
 def passing(_: Any, row: Any, start: Any, threshold: Any) -> Any:
-    """uint64 whose bit j says row[start + j] >= threshold; start + 64 <= row.size is the caller's duty."""
+    """uint64 whose bit j is 1 iff row[start + j] >= threshold; the caller ensures start + 64 <= row.size."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -60,18 +66,20 @@ def lowest(_: Any, bits: Any) -> Any:
 
 
 def _counter(n: int) -> Any:
-    """The counter of n labels."""
+    """An intrinsic that counts for n labels."""
 
     @intrinsic
     def count(_: Any, row: Any, positions: Any, first: Any, greater: Any, at_least: Any) -> Any:
-        """Fills in both counts of labels first..first + n among row[:end], and returns end: the rest of the row does not fill a vector."""
+        """Writes both counts of labels first..first + n - 1 over row[:end]; returns end.
+
+        end is a multiple of the vector width. The caller counts row[end:], which does not fill a vector.
+        """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             arrays = [context.make_array(signature.args[a])(context, builder, arguments[a]) for a in (0, 1, 3, 4)]
             scores, labels, *counts = (array.data for array in arrays)
-            registers = (
-                WIDE if "+avx512f" in context.codegen().magic_tuple()[2] else NARROW
-            )  # what numba compiles for, and keys its cache by
+            features = context.codegen().magic_tuple()[2]  # of the CPU that numba compiles for; part of its cache key
+            registers = WIDE if "+avx512f" in features else NARROW
             width = 32 if isinstance(scores.type.pointee, ir.FloatType) else 64
             end = builder.and_(
                 builder.extract_value(arrays[0].shape, 0), ir.Constant(INT64, -(registers.bits // width))
@@ -89,7 +97,7 @@ def _counter(n: int) -> Any:
 def _sweep(
     builder: Any, registers: Registers, row: tuple[Any, Any, int], labels: Any, places: list[Any], counts: list[Any]
 ) -> None:
-    """One loop over the row that counts for the labels at these places."""
+    """One loop over the row that counts for the labels at the indices `places`."""
     scores, end, width = row
     lanes = registers.bits // width
     own = [
@@ -101,7 +109,7 @@ def _sweep(
     zero, step = ir.Constant(vector, [0] * lanes), ir.Constant(vector, [registers.step] * lanes)
     sums = [[cgutils.alloca_once(builder, vector) for _ in places] for _ in counts]
     for total in chain(*sums):
-        builder.store(zero, total)  # here and not where it is allocated: the delete_uncommitted may be inside a loop
+        builder.store(zero, total)  # not at the allocation: the caller may run this code inside a loop
     with cgutils.for_range_slice(builder, ir.Constant(INT64, 0), end, ir.Constant(INT64, lanes)) as (start, _):
         _prefetch(builder, builder.gep(scores, [builder.add(start, ir.Constant(INT64, AHEAD))]))
         some = _load(builder, scores, start, lanes)
@@ -129,19 +137,19 @@ def _everywhere(builder: Any, value: Any, lanes: int) -> Any:
 
 
 def _load(builder: Any, data: Any, start: Any, lanes: int) -> Any:
-    """A vector of the scores from start on."""
+    """A vector of the scores start..start + lanes - 1."""
     vector = ir.VectorType(data.type.pointee, lanes)
     scores = builder.load(builder.bitcast(builder.gep(data, [start]), vector.as_pointer()))
-    scores.align = 4  # a row may start anywhere in a file's buffer
+    scores.align = 4  # bytes: a row may start at any score of a file's buffer
     return scores
 
 
 def _prefetch(builder: Any, address: Any) -> None:
-    """Asks for the address, to be read once, in the second-level cache: the first is full of this row."""
+    """Prefetches the address into the second-level cache, for reading: the first-level cache holds the current row."""
     kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
     read, second_level, data = (ir.Constant(INT32, value) for value in (0, 2, 1))
-    ask = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
-    builder.call(ask, [builder.bitcast(address, BYTE.as_pointer()), read, second_level, data])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+    builder.call(prefetch, [builder.bitcast(address, BYTE.as_pointer()), read, second_level, data])
 
 
 def _sum(builder: Any, vector: Any) -> Any:

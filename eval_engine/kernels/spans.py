@@ -1,4 +1,7 @@
-"""Where the rows of each value lie: the first and the last, and how many there are. One pass; runs of one value are looked up once."""
+"""First row, last row and number of rows of each distinct value, in one pass over the rows.
+
+A run of equal values costs one lookup in the hash table.
+"""
 
 import numpy as np
 
@@ -6,21 +9,24 @@ from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.item_positions import MIX
 
-FEW = 1024  # distinct values that there is room for to begin with
+FEW = 1024  # distinct values in the first hash table; it grows by a factor of 4
 
 
 def spans_of(values: Ints, nobody: Bools | None = None) -> tuple[Ints, Ints, Ints, Ints]:
-    """Each distinct value, in order of its first row, its first and last row and its number of rows, int64 all; nobody: rows that have no value."""
+    """Distinct values in the order of their first rows; first row, last row and number of rows of each; all int64.
+
+    nobody marks rows without a value: they are skipped.
+    """
     values, nobody = np.ascontiguousarray(values, np.int64), np.empty(0, np.bool_) if nobody is None else nobody
-    found, row, n, room = np.empty((4, 0), np.int64), 0, 0, FEW
+    spans, row, n, room = np.empty((4, 0), np.int64), 0, 0, FEW
     while row < values.size:
-        found = np.concatenate([found[:, :n], np.empty((4, room - n), np.int64)], axis=1)
+        spans = np.concatenate([spans[:, :n], np.empty((4, room - n), np.int64)], axis=1)
         bits = int(room - 1).bit_length() + 2
         slots, shift = np.full(1 << bits, -1, np.int32), np.uint64(64 - bits)
-        _enter(found[0], n, slots, shift)
-        row, n = _spans(values, nobody, row, n, slots, shift, *found)
+        _enter(spans[0], n, slots, shift)
+        row, n = _spans(values, nobody, row, n, slots, shift, *spans)
         room *= 4
-    return found[0, :n], found[1, :n], found[2, :n], found[3, :n]
+    return spans[0, :n], spans[1, :n], spans[2, :n], spans[3, :n]
 
 
 @compiled
@@ -35,7 +41,7 @@ def _enter(distinct, n, slots, shift):  # type: ignore[no-untyped-def]
 
 @compiled
 def _spans(values, nobody, row, n, slots, shift, distinct, low, high, total):  # type: ignore[no-untyped-def]
-    """Goes on from a row until the end, or until there is no room for another value; the row it has come to, and how many values there are."""
+    """Reads rows from `row` to the end, or until a new value has no free place; returns the next row and n distinct."""
     last, n_rows = np.uint64(slots.size - 1), np.uint64(values.size)
     row = np.uint64(row)
     while row < n_rows:

@@ -2,18 +2,30 @@
 
     a before b  <=>  s_a > s_b, or s_a = s_b and a < b          C_u: the whole row without the user's excluded positions
 
-1. The row is cut into parts of m positions; a column is the c-th position of each part. If the highest candidates of k columns reach a threshold,
-   at least k candidates do. Of m = 2 k columns or a few more the k-th highest is such a threshold, and only some 1.4 k candidates reach it.
-2. A delete_uncommitted compares 64 scores at a time with the threshold (kernels/lanes.py) and visits only those that pass; a passing excluded position is
-   skipped, the others go into a buffer.
-3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in the row with an
-   equal score would lose by position. So neither a constant row nor one whose high scores share a column fills more than the buffer.
+1. The row is cut into parts of m positions; a column is the c-th position of each part. If the highest candidates of k
+   columns reach a threshold, at least k candidates do. Of m = 2 k columns or a few more the k-th highest is such a
+   threshold, and only some 1.4 k candidates reach it.
+2. A sweep compares 64 scores at a time with the threshold (kernels/simd.py) and visits only those that pass; a passing
+   excluded position is skipped, the others go into a buffer.
+3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in
+   the row with an equal score would lose by position. So neither a constant row nor one whose high scores share a column
+   fills more than the buffer.
 
 A row shorter than m is swept from -inf.
-A candidate is one uint64: the float32's bits turned so that the order is descending (-0.0 as 0.0), then the position. The first k are the
-k smallest keys, and numpy's vectorised sort puts them in order. float64 scores do not fit into a key and take a stable argsort.
+A candidate is one uint64: the float32's bits turned so that the order is descending (-0.0 as 0.0), then the position. The
+first k are the k smallest keys, and numpy's vectorised sort puts them in order. float64 scores do not fit into a key and
+take a stable argsort.
 NaN is not a score; +-inf is. Fewer than k candidates: the rest is position -1, score NaN.
+
+thresholds() gives the score that an item must pass to be in the top K,
+
+    tau_K = score of the (K + 1)-th candidate, -inf if there are not more than K
+
+of the frame of the first k, or of a frame that has the excluded items too: the (K + 1)-th of all is among the first
+K + 1 of the rest and the excluded ones.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,7 +34,7 @@ from eval_engine.kernels.block import as_lists, as_scores
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.simd import LANES, lowest, passing
 
-PARTS = 64  # of a row, at most: for 100,000 items a looser threshold costs less than one more delete_uncommitted over all of the row
+PARTS = 64  # of a row, at most: for 100,000 items a looser threshold costs less than one more sweep over the row
 NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # sorts behind every candidate
 
 
@@ -37,6 +49,57 @@ def top_lists(scores: Floats, k: int, excluded_offsets: Ints, excluded_positions
     _first_keys(rows, *excluded, keys)
     keys.sort(axis=1)
     return opened(keys)
+
+
+def thresholds(
+    top_scores: Floats, candidates: Ints, cutoffs: Sequence[int], also: tuple[Ints, Floats] | None = None
+) -> Floats:
+    """tau_K of each user and cutoff, (n, n_cutoffs); NaN where the scores that there are do not tell.
+
+    top_scores: of each user's first candidates, (n, k), padded with NaN. also: offsets and scores of each user's further
+    candidates, which are not among the first k, NaN for one without a score. candidates: how many there are of both.
+    """
+    n, k = top_scores.shape
+    depth = 1 + max(cutoffs, default=0)
+    merged = np.full((n, depth), np.nan, top_scores.dtype)
+    if also is None:
+        merged[:, : min(k, depth)] = top_scores[:, :depth]
+    else:
+        offsets, scores = also
+        _merge(
+            np.ascontiguousarray(top_scores),
+            np.ascontiguousarray(offsets, np.int64),
+            np.ascontiguousarray(scores, top_scores.dtype),
+            merged,
+        )
+    chosen = np.asarray(cutoffs, np.int64)
+    found = merged[:, chosen]
+    found[chosen >= np.asarray(candidates)[:, None]] = -np.inf
+    return found
+
+
+@compiled
+def _merge(top_scores, offsets, scores, merged):  # type: ignore[no-untyped-def]
+    """Writes the highest scores of both lists of each user, descending; NaN behind the last."""
+    for u in range(top_scores.shape[0]):
+        own = np.empty(offsets[u + 1] - offsets[u], scores.dtype)
+        n_own = 0
+        for j in range(offsets[u], offsets[u + 1]):
+            own[n_own] = scores[j]
+            n_own += scores[j] == scores[j]
+        own = np.sort(own[:n_own])
+        last = n_own - 1
+        first = 0
+        for place in range(merged.shape[1]):
+            more = first < top_scores.shape[1] and top_scores[u, first] == top_scores[u, first]
+            if more and (last < 0 or top_scores[u, first] >= own[last]):
+                merged[u, place] = top_scores[u, first]
+                first += 1
+            elif last >= 0:
+                merged[u, place] = own[last]
+                last -= 1
+            else:
+                break
 
 
 def opened(keys: Ints) -> tuple[Ints, Floats]:
@@ -94,7 +157,8 @@ def _smallest_first(values, size, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _highest_of_columns(row, out, highest):  # type: ignore[no-untyped-def]
-    """highest[c] = the highest candidate among the c-th positions of all parts, -inf without one; parts lie evenly and do not overlap."""
+    """highest[c] = the highest candidate among the c-th positions of all parts, -inf without one; parts are evenly spaced
+    and do not overlap."""
     highest[:] = -np.inf
     n_parts = min(row.size // highest.size, PARTS)
     for n in range(n_parts):

@@ -1,6 +1,7 @@
-"""Which shard each user belongs to: a hash of its id, the same in every process, so that all that is known of a user meets in one shard.
+"""The shard of each user: a hash of the user's id that is the same in every process.
 
-Numbers are mixed as splitmix64 does, text byte by byte as FNV-1a does and then mixed.
+So all rows of a user, from any file or table, meet in one shard. A number is hashed by splitmix64's finaliser, a text
+byte by byte by FNV-1a and then by the finaliser.
 """
 
 import numpy as np

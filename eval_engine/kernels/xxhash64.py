@@ -1,7 +1,8 @@
-"""The hash of an id that Spark's xxhash64 gives, so that `pmod(xxhash64(user_id), 256)` in SQL is the bucket of a user here.
+"""The same hash of an id as Spark's xxhash64, so that `pmod(xxhash64(user_id), 256)` in SQL is a user's bucket here.
 
-XXH64 with seed 42 of a BIGINT's 8 bytes, or of a STRING's UTF-8 bytes. NULL hashes to the seed, as in Spark. Of several columns the hash of one is the seed of
-the next: `xxhash64(user_id, item_id)` in SQL is xxhash64(items, xxhash64(users)).
+XXH64 with seed 42 of a BIGINT's 8 bytes, or of a STRING's UTF-8 bytes. NULL hashes to the seed, as in Spark. With
+several columns, the hash of one column is the seed of the next: `xxhash64(user_id, item_id)` in SQL is xxhash64(items,
+xxhash64(users)).
 """
 
 from typing import Any
@@ -19,23 +20,26 @@ P1, P2, P3, P4, P5 = (
 
 
 def xxhash64(ids: Any, seeds: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-    """The hash of each id of an Arrow array of integers or text, int64 (n,); seeds: the hash of what stands before each, (n,)."""
+    """The hash of each id of an Arrow array of integers or text, int64 (n,).
+
+    seeds: the hash of the columns before this one, (n,); None for the first column.
+    """
     before = np.full(len(ids), SEED) if seeds is None else seeds.view(np.uint64)
     if hasattr(ids, "combine_chunks"):
         ids = ids.combine_chunks()
     if str(ids.type).startswith(("int", "uint")):
-        found = _of_longs(ids.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), before)
+        hashes = _of_longs(ids.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), before)
     elif len(ids):
         text = ids.cast("large_binary").fill_null(b"")
         _, offsets, content = text.buffers()
         starts = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-        found = _of_bytes(np.frombuffer(content or b"", np.uint8), starts, before)
-    else:  # Arrow may leave out the buffers
-        found = np.empty(0, np.int64)
+        hashes = _of_bytes(np.frombuffer(content or b"", np.uint8), starts, before)
+    else:  # an empty Arrow array may have no buffers
+        hashes = np.empty(0, np.int64)
     if ids.null_count:
         null = ids.is_null().to_numpy(zero_copy_only=False)
-        found[null] = before[null].view(np.int64)
-    return found
+        hashes[null] = before[null].view(np.int64)
+    return hashes
 
 
 @compiled

@@ -1,99 +1,54 @@
-"""Makes files that lie in a Delta table's folder part of the table, in place of a run's older files, in one commit. No session: delta-rs.
+"""Puts files in a Delta table's folder (part_files.py) in place of a run's older files, in one commit, by delta-rs.
 
-Spark's own commit costs 2 to 5 s, this one 20 ms. A commit is made for the table as it was read, or not at all; where another job committed in between, the
-table is read again. If the other job touched other partitions, this commit is made for the newer table. If it touched the same ones, the commit is refused where the
-caller says which files it expects there (Expected), else it replaces them: one of the two jobs wins whole.
+    replace_files    writes files, commits them, and deletes those that no commit names: the one way in which rows get
+                     into a table without Spark's own writer
+    commit_files     only the commit, for files that were written earlier
 
-A file lies in the folder of its partition, run_id=R/model=M/..., as every writer of Delta has it: some readers take a partition's values from the path.
+Spark's own commit costs 2 to 5 s, this one 20 ms. A commit is made for the table as it was read, or not at all. Where
+another job committed in between, the table is read again. If the other job changed other partitions, this commit is
+made for the newer table. If it changed the same ones, the commit is refused where the caller says which files it
+expects there (Expected), else it replaces them: one of the two jobs wins whole.
 """
 
-import json
+import logging
 import os
 import random
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-from urllib.parse import quote, unquote
-from uuid import uuid4
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import fs
 
-from eval_engine.errors import DataError, LakeError
-from eval_engine.storage.process_id import process_id
+from eval_engine.errors import LakeError
+from eval_engine.lake.part_files import WrittenFile, is_of_attempt, new_attempt, partition_folder
 from eval_engine.storage.stored_file import located, spelled
 from eval_engine.tables import Table
 
+log = logging.getLogger(__name__)
 TRIES = 200  # of a commit; each failed one means that another job's went through
-LONGEST_NAME = 230  # bytes of a folder's name: file systems take 255
 Expected = Mapping[str, Mapping[str, str | None]]  # path of each file of a run: its partition's values
 
 
-class WrittenFile(NamedTuple):
-    """A file in a table's folder that no commit names yet."""
-
-    path: str  # within the table's folder
-    n_bytes: int
-    partition: dict[str, str]  # value of each partition column
-    stats: str  # Delta's statistics, JSON
-
-
 def delta_uri(uri: str) -> str:
-    """A table's path or URI as delta-rs takes it; it goes to a server without TLS only if it is told that it may."""
+    """A table's path or URI as delta-rs takes it; also allows a server without TLS, if AWS_ENDPOINT_URL names one."""
     if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
         os.environ.setdefault("AWS_ALLOW_HTTP", "true")
     return spelled(uri, "delta-rs")
 
 
-def partition_folder(partition: Mapping[str, str]) -> str:
-    """The folder of a partition within its table's; values are percent-encoded.
-
-    >>> partition_folder({"run_id": "day-1", "model": "mf/2 50%"})
-    'run_id=day-1/model=mf%2F2%2050%25'
-    """
-    names = [f"{column}={quote(value, safe='')}" for column, value in partition.items()]
-    for name, (column, value) in zip(names, partition.items(), strict=True):
-        if len(name) > LONGEST_NAME:
-            raise DataError(
-                f"{column} {value[:60]!r}... has {len(value)} characters, which make a folder name of {len(name)} bytes; at most "
-                f"{LONGEST_NAME} are possible. Give it a shorter name."
-            )
-    return "/".join(names)
-
-
-def new_attempt() -> str:
-    """A name for the files of one attempt to write: it tells which process writes them (process_id.py)."""
-    return f"{process_id()}.{uuid4().hex[:12]}"
-
-
-def process_of(file_name: str) -> str | None:
-    """The process that wrote a file of ours; None if the name does not tell."""
-    match = re.match(r"part-([0-9a-f]{12}\.\d+\.\d+)\.", file_name)
-    return match[1] if match else None
-
-
-def write_file(uri: str, rows: pa.Table, partition: dict[str, str], attempt: str = "") -> WrittenFile:
-    """Write rows, without the partition's columns, to a file in the table's folder; no commit names it yet. attempt: stands in its name."""
-    name = f"{partition_folder(partition)}/part-{attempt or new_attempt()}-{uuid4()}.parquet"
-    system, root = located(f"{uri}/{name}")
-    system.create_dir(root.rsplit("/", 1)[0], recursive=True)
-    pq.write_table(rows, root, filesystem=system)
-    return WrittenFile(name, system.get_file_info(root).size, partition, json.dumps({"numRecords": rows.num_rows}))
-
-
 def active_files(delta: DeltaTable, where: Mapping[str, str], except_models: Sequence[str] = ()) -> Expected:
     """The files of the partitions that match, as the log names them."""
-    found = pa.table(delta.get_add_actions(flatten=True))
-    names = [name.removeprefix("partition.") for name in found.column_names if name.startswith("partition.")]
-    columns = [found.column(f"partition.{name}").to_pylist() for name in names]
+    added = pa.table(delta.get_add_actions(flatten=True))
+    names = [name.removeprefix("partition.") for name in added.column_names if name.startswith("partition.")]
+    columns = [added.column(f"partition.{name}").to_pylist() for name in names]
     partitions = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
     return {
         path: partition
-        for path, partition in zip(found.column("path").to_pylist(), partitions, strict=True)
+        for path, partition in zip(added.column("path").to_pylist(), partitions, strict=True)
         if matches(partition, where, except_models)
     }
 
@@ -106,8 +61,59 @@ def matches(partition: Mapping[str, str | None], where: Mapping[str, str], excep
 
 
 def disk_path(path: str) -> str:
-    """A file's path within the table's folder, from the path that Delta's log has of it: the log percent-encodes it once more."""
+    """A file's path within the table's folder, from its path in Delta's log, which percent-encodes it once more."""
     return unquote(path)
+
+
+def replace_files(
+    uri: str,
+    table: Table,
+    where: dict[str, str],
+    write: Callable[[str], list[WrittenFile]],
+    except_models: Sequence[str] = (),
+    expected: Expected | None = None,
+) -> list[WrittenFile]:
+    """Commit the files that `write` writes, as commit_files does; delete files of the attempt that no commit names.
+
+    write gets the name of the attempt, which must be in the name of each of its files (part_files.py).
+    """
+    attempt = new_attempt()
+    try:
+        files = write(attempt)
+        commit_files(uri, table, files, where, except_models, expected)
+    except BaseException:
+        try:
+            delete_uncommitted(uri, where["run_id"], attempt)
+        except (OSError, DeltaError, pa.ArrowException) as error:  # the first error is the one to raise
+            log.warning("%s: files of attempt %s stay until `plumbline vacuum`: %s", uri, attempt, error)
+        raise
+    delete_uncommitted(uri, where["run_id"], attempt, files)  # left by tasks that failed or ran twice
+    return files
+
+
+def delete_uncommitted(uri: str, run_id: str, attempt: str, committed: Iterable[WrittenFile] = ()) -> None:
+    """Delete the files of an attempt that no commit names. The log is not read for those known to be committed."""
+    system, root = located(uri)
+    known = {file.path.rsplit("/", 1)[1] for file in committed}
+    run = fs.FileSelector(f"{root}/{partition_folder({'run_id': run_id})}", allow_not_found=True, recursive=True)
+    left = [
+        file
+        for file in system.get_file_info(run)
+        if is_of_attempt(file.base_name, attempt) and file.base_name not in known
+    ]
+    # After an error the commit may have gone through all the same: the log is asked, not the error.
+    named = _named(uri) if left else set()
+    for file in left:
+        if file.base_name not in named:
+            system.delete_file(file.path)
+
+
+def _named(uri: str) -> set[str]:
+    """The names of the table's files, which are unique without their folders; none if there is no table."""
+    place = delta_uri(uri)
+    return (
+        {path.rsplit("/", 1)[1] for path in DeltaTable(place).file_uris()} if DeltaTable.is_deltatable(place) else set()
+    )
 
 
 def commit_files(
@@ -118,7 +124,10 @@ def commit_files(
     except_models: Sequence[str] = (),
     expected: Expected | None = None,
 ) -> None:
-    """Put the files in place of those whose partition matches `where`, but for some models' (these stay as they are). expected: an error if others are there."""
+    """Put the files in place of those whose partition matches `where`, except some models', which stay.
+
+    expected: the files that are there now; an error if others are.
+    """
     now = int(time.time() * 1000)
     added = list(files)
     adds: list[AddAction | RemoveAction] = [
@@ -138,7 +147,8 @@ def commit_files(
         if wanted is not None and wanted != there:
             raise LakeError(
                 f"{uri}: {', '.join(where.values())} was written by another job while this one ran, so this one has "
-                "committed nothing to it. Let one job at a time write a run: wait for the other one, then run this one again."
+                "committed nothing to it. Let one job at a time write a run: wait for the other one, then run this one "
+                "again."
             )
         try:
             delta.create_write_transaction(
@@ -153,6 +163,6 @@ def commit_files(
         except CommitFailedError:  # another job's commit went through since the table was read
             time.sleep(random.uniform(0, min(0.5, 0.005 * 2**attempt)))
     raise LakeError(
-        f"{uri}: {TRIES} times another job's commit came first, so nothing of {', '.join(where.values())} was committed. "
-        "Run fewer jobs on this lake at once."
+        f"{uri}: {TRIES} times another job's commit came first, so nothing of {', '.join(where.values())} was "
+        "committed. Run fewer jobs on this lake at once."
     )

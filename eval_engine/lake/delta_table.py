@@ -1,123 +1,156 @@
-"""Delta tables of the contract (eval_engine/tables.py) without Spark: made, asked what they hold, and small ones read. delta-rs.
+"""Delta tables of the contract (eval_engine/tables.py) by delta-rs: make, update, read without Spark.
 
-Schema, partitions and CHECK constraints are those of the contract, so that Spark takes a table that is made here and the other way round. delta-rs declares the
-constraints by the table features that Spark knows them by; files that are committed by name (delta_commit.py) are not checked against them by either: a test does.
+Columns, partitions and CHECK constraints are those of the contract, so Spark takes a table that was made here, and
+the other way round. delta-rs declares the constraints by the table features that Spark knows them by. Neither of them
+checks files that are committed by name (commits.py) against the constraints: a test does.
 """
 
+import logging
 import random
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable, TableFeatures
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from eval_engine.errors import DataError, LakeError
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.lake.commits import TRIES, active_files, delta_uri, disk_path
 from eval_engine.storage.stored_file import full_path, located
-from eval_engine.tables import Table, split
+from eval_engine.tables import Table
 
-TYPES = {
-    "STRING": pa.string(),
-    "BIGINT": pa.int64(),
-    "INT": pa.int32(),
-    "DOUBLE": pa.float64(),
-    "FLOAT": pa.float32(),
-    "BOOLEAN": pa.bool_(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-}
+log = logging.getLogger(__name__)
 IDS = {"int64": "BIGINT", "string": "STRING", "large_string": "STRING", "string_view": "STRING"}  # Arrow's name: SQL's
 FEATURES = [TableFeatures.AppendOnly, TableFeatures.Invariants, TableFeatures.CheckConstraints]
+RULE = re.compile(r"delta\.constraints\.(rule_\d+)")  # a rule of the contract; other constraints are the owner's
 
 
 def make_table(uri: str, table: Table, id_type: str) -> None:
-    """The table, made or with the columns of the contract that it lacks; an error if it has others, or ids of another type. id_type: BIGINT or STRING.
+    """Make the table, or give an older one the columns and rules of the contract; an error if it does not fit.
 
-    delta-rs makes a table and declares its features in two commits. Whoever finds a table without the features adds them, so a job that is in between, or died
-    there, stops nobody; no job writes rows before the features are there. Several jobs may do this at once.
+    id_type: BIGINT or STRING. New columns and new fields of structs are NULL in older rows. Several jobs may call this
+    at once. One that is killed on the way stops no other: the next call does what is missing.
     """
-    place, schema = delta_uri(uri), arrow_schema(table, id_type)
     for attempt in range(TRIES):
         try:
-            have = _made(place, table, schema)
-            break
-        except (DeltaError, OSError):  # another job does the same at this moment, or the storage cannot be written
-            if attempt == TRIES - 1 or not DeltaTable.is_deltatable(place):
+            _make(uri, table, id_type)
+            return
+        except CommitFailedError:  # another job changed the table since it was read
+            if attempt == TRIES - 1:
                 raise
-            time.sleep(random.uniform(0, 0.02))
-    if strange := sorted(set(fields_of(have)) - set(table.fields)):
-        raise LakeError(
-            f"{uri} has the column {strange[0]}, which this version does not know: a newer one made it. Give another `lake`, or update."
-        )
-    for name in ("user_id", "item_id"):
-        if name in have.names and (stored := IDS.get(str(have.field(name).type))) != id_type:
-            raise DataError(
-                f"{table.name}.{name} is {id_type} in this run but {stored} in the lake: ids are of one type in a lake. "
-                "Give another `lake`, or cast the input."
-            )
+        except DeltaError as error:  # another job made the table since it was looked for
+            if attempt == TRIES - 1 or "already exists" not in str(error):
+                raise
+        time.sleep(random.uniform(0, 0.02))
 
 
-def _made(place: str, table: Table, schema: pa.Schema) -> pa.Schema:
-    """The columns of the table after what is missing was made."""
-    if DeltaTable.is_deltatable(place):
-        delta = DeltaTable(place)
-    else:
-        delta = DeltaTable.create(
+def _make(uri: str, table: Table, id_type: str) -> None:
+    """One attempt: each step is a commit of its own."""
+    place, schema = delta_uri(uri), arrow_schema(table, id_type)
+    rules = {f"delta.constraints.rule_{n}": rule for n, rule in enumerate(table.rules)}
+    if not DeltaTable.is_deltatable(place):
+        DeltaTable.create(
             place,
             schema,
             "error",
             list(table.partitions),
             description=table.about,
-            configuration={f"delta.constraints.rule_{n}": rule for n, rule in enumerate(table.rules)},
+            configuration=rules,
             raise_if_key_not_exists=False,  # the rules' keys are names of ours, which delta-rs cannot know
         )
-    if "checkConstraints" not in (delta.protocol().writer_features or ()):
+    delta = DeltaTable(place)
+    if "checkConstraints" not in (delta.protocol().writer_features or ()):  # no job writes rows before they are there
         delta.alter.add_feature(FEATURES, allow_protocol_versions_increase=True)
         delta = DeltaTable(place)
     have = pa.schema(delta.schema().to_arrow())
-    lacking = {name.split(".")[0] for name in set(table.fields) - set(fields_of(have))}
-    if not lacking:
-        return have
     if tuple(delta.metadata().partition_columns) != table.partitions:
         raise LakeError(
-            f"{place} has the columns {', '.join(have.names)} and the partitions "
-            f"{', '.join(delta.metadata().partition_columns) or 'none'}: it is not a table of Plumbline. Give another `lake`."
+            f"{uri} has the columns {', '.join(have.names)} and the partitions "
+            f"{', '.join(delta.metadata().partition_columns) or 'none'}: it is not a table of Plumbline. "
+            "Give another `lake`."
         )
-    delta.alter.add_columns(DeltaSchema.from_arrow(pa.schema([f for f in schema if f.name in lacking])).fields)
-    return schema_of(place)
+    ids = {name: IDS.get(str(have.field(name).type)) for name in ("user_id", "item_id") if name in have.names}
+    check_columns(uri, table, id_type, fields_of(have), ids)
+    lacking = {name.split(".")[0] for name in set(table.fields) - set(fields_of(have))}
+    if lacking:
+        columns = pa.schema([field.with_nullable(True) for field in schema if field.name in lacking])
+        delta.alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+        delta = DeltaTable(place)
+    dropped, new = changed_rules(table, delta.metadata().configuration)
+    for rule in dropped:
+        delta.alter.drop_constraint(rule)
+        delta = DeltaTable(place)
+    if new:
+        properties = {f"delta.constraints.{rule}": text for rule, text in new.items()}
+        delta.alter.set_table_properties(properties, raise_if_not_exists=False)
 
 
-def schema_of(uri: str) -> pa.Schema:
-    """The columns of a table that is there."""
-    return pa.schema(DeltaTable(delta_uri(uri)).schema().to_arrow())
+def changed_rules(table: Table, properties: Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
+    """Names of stored rules that are not in the contract, and rules of the contract that are not stored."""
+    stored = {match[1]: _bare(text) for key, text in properties.items() if (match := RULE.fullmatch(key))}
+    rules = {f"rule_{n}": rule for n, rule in enumerate(table.rules)}
+    dropped = [name for name, text in stored.items() if name not in rules or text != _bare(rules[name])]
+    return dropped, {name: rule for name, rule in rules.items() if stored.get(name) != _bare(rule)}
+
+
+def _bare(rule: str | None) -> str:
+    """A rule without blanks: Spark's ADD CONSTRAINT puts some between all tokens."""
+    return re.sub(r"\s", "", rule or "")
+
+
+def check_columns(
+    place: str, table: Table, id_type: str, fields: Collection[str], ids: Mapping[str, str | None]
+) -> None:
+    """An error if rows of the contract do not fit a stored table; ids: stored type of each id column."""
+    if unknown := sorted(set(fields) - set(table.fields)):
+        raise LakeError(
+            f"{place} has the column {unknown[0]}, which this version does not know: a newer one made it. "
+            "Give another `lake`, or update."
+        )
+    for name, stored in ids.items():
+        if stored != id_type:
+            raise DataError(
+                f"{table.name}.{name} is {id_type} in this run but {stored} in the lake: ids are of one type in a "
+                "lake. Give another `lake`, or cast the input."
+            )
 
 
 def fields_of(schema: pa.Schema) -> list[str]:
     """The columns' names, and those of the fields in their structs, as Table.fields has them."""
-    inside = {column.name: column.type if pa.types.is_struct(column.type) else () for column in schema}
-    return [
-        name for column, fields in inside.items() for name in (column, *(f"{column}.{field.name}" for field in fields))
-    ]
+
+    def paths(field: pa.Field, above: str) -> list[str]:
+        inside = field.type if pa.types.is_struct(field.type) else ()
+        path = f"{above}{field.name}"
+        return [path, *(name for one in inside for name in paths(one, f"{path}."))]
+
+    return [name for field in schema for name in paths(field, "")]
 
 
 def delta_version(path: str) -> tuple[str, int] | None:
-    """Id and version of a Delta table; None if delta-rs cannot tell."""
+    """Id and version of a Delta table; None if delta-rs cannot read it."""
     try:
-        found = DeltaTable(delta_uri(full_path(path)))
-        return str(found.metadata().id), found.version()
-    except Exception:  # storage or features that it does not know, or no such table: Spark says which
+        delta = DeltaTable(delta_uri(full_path(path)))
+        return str(delta.metadata().id), delta.version()
+    except (DeltaError, OSError) as error:  # storage or features that it does not know, or no such table
+        log.info("%s: Spark is asked for the version, since delta-rs cannot read it: %s", path, first_line(error))
         return None
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, cut to 300 characters; it ends in a full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300].rstrip(".") + "."
 
 
 def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
     """The partitions that match, each as its columns' values."""
-    return DeltaTable(delta_uri(uri)).partitions(
-        file_pruning_predicate=[(name, "=", value) for name, value in where.items()]
-    )
+    filters = [(name, "=", value) for name, value in where.items()]
+    return DeltaTable(delta_uri(uri)).partitions(file_pruning_predicate=filters)
 
 
 class StoredFile(NamedTuple):
@@ -132,68 +165,34 @@ def files_of(uri: str, where: dict[str, str]) -> list[StoredFile]:
     """The files of some partitions."""
     delta = DeltaTable(delta_uri(uri))
     chosen = active_files(delta, where)
-    found = pa.table(delta.get_add_actions(flatten=True))
-    sizes = dict(zip(found.column("path").to_pylist(), found.column("size_bytes").to_pylist(), strict=True))
+    added = pa.table(delta.get_add_actions(flatten=True))
+    sizes = dict(zip(added.column("path").to_pylist(), added.column("size_bytes").to_pylist(), strict=True))
     return sorted(StoredFile(f"{uri}/{disk_path(path)}", partition, sizes[path]) for path, partition in chosen.items())
 
 
 def damaged(files: Iterable[StoredFile]) -> dict[str, str]:
-    """The files that are gone or not as long as the log says, and what is wrong with each."""
+    """The files that are gone or whose size is not that of the log, and what is wrong with each."""
 
-    def wrong(file: StoredFile) -> str | None:
+    def problem(file: StoredFile) -> str | None:
         system, path = located(file.path)
         info = system.get_file_info(path)
         if not info.is_file:
             return "is gone"
-        return (
-            None
-            if info.size == file.n_bytes
-            else f"has {info.size:,} bytes, not the {file.n_bytes:,} that were written"
-        )
+        if info.size != file.n_bytes:
+            return f"has {info.size:,} bytes, not the {file.n_bytes:,} that were written"
+        return None
 
     files = list(files)
     with ThreadPoolExecutor(16) as pool:
-        return {file.path: told for file, told in zip(files, pool.map(wrong, files), strict=True) if told}
+        return {file.path: wrong for file, wrong in zip(files, pool.map(problem, files), strict=True) if wrong}
 
 
-def rows_of(uri: str, where: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows of some partitions of a small table."""
-    found = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=[(name, "=", value) for name, value in where.items()])
-    return [
-        row
-        | {
-            name: None if row[name] is None else dict(row[name])
-            for name, kind in zip(found.column_names, found.schema.types, strict=True)
-            if pa.types.is_map(kind)
-        }
-        for row in found.to_pylist()
-    ]
-
-
-def arrow_schema(table: Table, id_type: str) -> pa.Schema:
-    """The contract's columns as Arrow types.
-
-    >>> arrow_schema(Table("t", "", "a ID NOT NULL, b STRUCT<c: ARRAY<INT>, d: STRING>", ("a",)), "BIGINT").field("b").type
-    StructType(struct<c: list<item: int32>, d: string>)
-    """
-    columns = (column.split(maxsplit=1) for column in split(table.columns(id_type)))
-    return pa.schema(
-        [
-            pa.field(name, _type(kind.removesuffix(" NOT NULL")), not kind.endswith(" NOT NULL"))
-            for name, kind in columns
-        ]
-    )
-
-
-def _type(text: str) -> pa.DataType:
-    if match := re.fullmatch(r"ARRAY<(.*)>", text):
-        return pa.list_(_type(match[1]))
-    if match := re.fullmatch(r"STRUCT<(.*)>", text):
-        return pa.struct(
-            [(name, _type(kind.strip())) for name, kind in (field.split(":", 1) for field in split(match[1]))]
-        )
-    if match := re.fullmatch(r"MAP<(.*)>", text):
-        return pa.map_(*(_type(kind) for kind in split(match[1])))
-    if match := re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", text):
-        return pa.decimal128(int(match[1]), int(match[2]))
-    return TYPES[text]
+def rows_of(uri: str, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows of some partitions of a small table; None in a column that an older version's table lacks."""
+    filters = [(name, "=", value) for name, value in where.items()]
+    stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters)
+    maps = [field.name for field in stored.schema if pa.types.is_map(field.type)]
+    rows = [dict.fromkeys(table.names) | row for row in stored.to_pylist()]
+    for row in rows:
+        row |= {name: dict(row[name]) for name in maps if row[name] is not None}
+    return rows

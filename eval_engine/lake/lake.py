@@ -1,59 +1,57 @@
 """A lake holds Plumbline's tables as Delta: under a folder or URI, or in a schema of a catalog (`catalog.schema`).
 
-Writing replaces the rows of one run (or one stage of it) in a single commit: readers see the old rows or the new ones, never a part,
-and a retry leaves the same table. Runs are partitions, so different runs can be written at once. Rows come from Spark (replace), or lie there
-already as files that workers wrote (commit). Small tables are written and read without Spark where that is possible (put, rows): its own commit takes 2 to 5 s.
+A write replaces the rows of one run, or of one stage or model of it, in a single commit. Readers see the old rows or
+the new ones, never a part, and a retry leaves the same table. Runs are partitions, so different runs can be written
+at once.
+
+    put                    a few rows, by name; without Spark, whose own commit takes 2 to 5 s
+    replace                rows of a DataFrame, by Spark's writer
+    replace_by_workers     rows that a function for mapInArrow makes; its workers write files, and one commit names them
+    write_files, commit    files in the table's folder; one commit names them
+
+Where only Spark can write to the lake (spark_only_reason), it does all of this. A table of an older version gets the
+columns that it lacks before it is written; where it is only read, they are NULL.
 """
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from eval_engine.config import check_run_id
-from eval_engine.errors import DataError, LakeError, PlumblineError, as_operator_error
-from eval_engine.lake.commits import (
-    Expected,
-    WrittenFile,
-    active_files,
-    commit_files,
-    delta_uri,
-    new_attempt,
-    write_file,
-)
-from eval_engine.lake.delta_table import StoredFile, arrow_schema, files_of, make_table, partitions_of, rows_of
-from eval_engine.lake.part_files import Target, delete_uncommitted
+from eval_engine.errors import LakeError, PlumblineError, as_operator_error
+from eval_engine.lake.commits import Expected, active_files, commit_files, delta_uri, replace_files
+from eval_engine.lake.delta_table import StoredFile, files_of, first_line, make_table, partitions_of, rows_of
+from eval_engine.lake.part_files import MANIFEST, Target, WrittenFile, files_of_manifest, write_few, writing
+from eval_engine.lake.rows import Row, as_dicts, write_rows
+from eval_engine.lake.spark_table import has_table, make_spark_table, quoted, with_new_columns
 from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.stored_file import full_path, located
-from eval_engine.tables import Table, split
+from eval_engine.tables import Table
 
 log = logging.getLogger(__name__)
 UNWRITABLE = re.compile(
-    r"Permission denied|Mkdirs failed|CANNOT_CREATE_LOG_PATH|Read-only|AccessDenied|not permitted|Not a directory|FileAlreadyExists|ParentNotDirectory"
-)
-NO_TABLE = re.compile(
-    r"TABLE_OR_VIEW_NOT_FOUND|DELTA_TABLE_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|is not a Delta table"
+    r"Permission denied|Mkdirs failed|CANNOT_CREATE_LOG_PATH|Read-only|AccessDenied|not permitted|Not a directory|"
+    r"FileAlreadyExists|ParentNotDirectory"
 )
 CONFLICT = re.compile(r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception")
-ONLY_SPARK = (
-    DeltaError,
-    OSError,
-    pa.ArrowException,
-)  # where only Spark reaches the storage, or knows a feature of the table
+STORAGE_ERRORS = (DeltaError, OSError, pa.ArrowException)  # of delta-rs and Arrow
+SPARK_ERRORS = (PySparkException, Py4JError)
 CATALOG_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
+T = TypeVar("T")
 
 
 class Lake:
@@ -63,150 +61,142 @@ class Lake:
         self.spark = spark
         self.in_catalog = bool(CATALOG_NAME.fullmatch(root))
         self.root = root if self.in_catalog else full_path(root)
-        self._expected: dict[
-            str, Expected
-        ] = {}  # table: the run's files when its stage began, or that were committed here since
+        # table: the run's files when its stage began, or that were committed here since
+        self._expected: dict[str, Expected] = {}
         check_store(spark, root, "lake")
 
     def name(self, table: Table) -> str:
         """The table as SQL names it."""
         return f"{self.root}.{table.name}" if self.in_catalog else f"delta.`{self.root}/{table.name}`"
 
+    def uri(self, table: Table) -> str:
+        """The path or URI of the table's folder; only where the lake is no catalog."""
+        return f"{self.root}/{table.name}"
+
     def rows(self, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
-        """The rows of a small table that match; none if there is no such table."""
+        """The rows of a small table that match, with every column of the table; none if there is no such table."""
         check_run_id(where["run_id"])
-        if not self.in_catalog:
-            try:
-                return rows_of(self._uri(table), where)
-            except TableNotFoundError:
-                return []
-            except ONLY_SPARK as error:
-                self._by_spark(table, error)
+        stored = self._by_delta_rs(table, lambda uri: rows_of(uri, table, where))
+        if stored is not None:
+            return stored
         if not self.has(table):
             return []
-        found = self.spark.table(self.name(table))
+        chosen = self.read(table, where["run_id"])
         for name, value in where.items():
-            found = found.where(F.col(name) == value)
-        return [row.asDict() for row in found.collect()]
+            chosen = chosen.where(F.col(name) == value)
+        return [row.asDict() for row in chosen.collect()]
 
     def partitions(self, table: Table, run_id: str) -> list[dict[str, str]]:
         """The partitions of a run, each as its columns' values; none if there is no such table."""
-        if not self.in_catalog:
-            try:
-                return partitions_of(self._uri(table), {"run_id": run_id})
-            except TableNotFoundError:
-                return []
-            except ONLY_SPARK as error:
-                self._by_spark(table, error)
+        stored = self._by_delta_rs(table, lambda uri: partitions_of(uri, {"run_id": run_id}))
+        if stored is not None:
+            return stored
         if not self.has(table):
             return []
         return [row.asDict() for row in self.read(table, run_id).select(*table.partitions).distinct().collect()]
 
     def files(self, table: Table, run_id: str) -> list[StoredFile]:
-        """The files of a run's rows; none if only Spark can tell or read them."""
+        """The files of a run's rows; none if only Spark can name or read them."""
         if self.spark_only_reason:
             return []
-        try:
-            return files_of(self._uri(table), {"run_id": run_id})
-        except TableNotFoundError:
-            return []
-        except ONLY_SPARK as error:  # rows that were deleted from files, among others
-            self._by_spark(table, error)
-            return []
+        return self._by_delta_rs(table, lambda uri: files_of(uri, {"run_id": run_id})) or []
 
-    def clean(self, tables: Iterable[Table], run_id: str) -> None:
-        """Removes what killed jobs left of the run in these tables' folders."""
-        if self.spark_only_reason:  # Spark's own writers leave files that VACUUM removes
+    def _by_delta_rs(self, table: Table, ask: Callable[[str], list[T]]) -> list[T] | None:
+        """What delta-rs finds in a table: nothing if there is no such table; None if only Spark can tell."""
+        if self.in_catalog:
+            return None
+        try:
+            return ask(self.uri(table))
+        except TableNotFoundError as error:
+            if "Unknown scheme" not in str(error):
+                return []
+            reason = first_line(error)
+        except STORAGE_ERRORS as error:  # storage it does not know, or a feature of the table: deleted rows for one
+            reason = first_line(error)
+        log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), reason)
+        return None
+
+    def clean(self, tables: Iterable[Table], run_id: str, process: str | None = None) -> None:
+        """Delete the uncommitted files of killed jobs, and of the process, from the run's folders of these tables."""
+        if self.spark_only_reason:  # Spark's own writers leave files that VACUUM deletes
             return
         for table in tables:
-            with self._told(table):
-                if DeltaTable.is_deltatable(delta_uri(self._uri(table))):
-                    remove_leftovers(self._uri(table), run_id)
+            with self._with_remedy(table):
+                if DeltaTable.is_deltatable(delta_uri(self.uri(table))):
+                    remove_leftovers(self.uri(table), run_id, process)
 
     def watch(self, tables: Iterable[Table], run_id: str) -> None:
         """From now on commits to these tables are refused if another job has written the run since."""
-        if self.spark_only_reason:  # Spark's own commits find out
+        if self.spark_only_reason:  # Spark's own commits find conflicts themselves
             return
         for table in tables:
-            place = delta_uri(self._uri(table))
-            with self._told(table):
+            place = delta_uri(self.uri(table))
+            with self._with_remedy(table):
                 there = DeltaTable.is_deltatable(place)
                 self._expected[table.name] = active_files(DeltaTable(place), {"run_id": run_id}) if there else {}
 
-    def put(self, table: Table, rows: Sequence[Sequence[Any]], where: dict[str, str], id_type: str = "BIGINT") -> None:
-        """Like replace, of a few rows; each has the table's columns, without those in `where`, in order."""
-        names = [name for name in table.names if name not in where]
+    def put(self, table: Table, rows: Sequence[Row], where: dict[str, str], id_type: str = "BIGINT") -> None:
+        """Put a few rows in place of those that match `where`; creates the table.
+
+        A row is a dict or a NamedTuple with the table's columns, without those in `where`.
+        """
+        dicts = as_dicts(table, rows, where)
         if self.spark_only_reason:
-            kinds = dict(zip(table.names, split(table.columns(id_type)), strict=True))
-            schema = ", ".join(kinds[name].removesuffix(" NOT NULL") for name in names)
-            self.replace(table, self.spark.createDataFrame([tuple(row) for row in rows], schema), where)
+            names = [name for name in table.names if name not in where]
+            values = [tuple(row[name] for name in names) for row in dicts]
+            schema = table.row_ddl(id_type, without=where)
+            self.replace(table, self.spark.createDataFrame(values, schema), where)
             return
         self.create(table, id_type, where)
-        schema = arrow_schema(table, id_type)
-        stored = [name for name in table.names if name not in table.partitions]
-        assert set(table.partitions) <= set(where), "a few rows go to one partition"
-        columns = {name: pa.array([row[names.index(name)] for row in rows], schema.field(name).type) for name in stored}
-        with self._told(table):
-            files = [write_file(self._uri(table), pa.table(columns), where)] if rows else []
-            self.commit(table, files, where)
+        with self._with_remedy(table):
+            uri = self.uri(table)
+            self.write_files(table, where, lambda attempt: write_rows(uri, table, dicts, where, attempt, id_type))
 
     def read(self, table: Table, run_id: str) -> DataFrame:
-        """One run's rows."""
+        """One run's rows, with every column of the table."""
         check_run_id(run_id)
         if not self.has(table):
             raise LakeError(
-                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the right lake."
+                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the "
+                "right lake."
             )
-        return self.spark.table(self.name(table)).where(F.col("run_id") == run_id)
+        return with_new_columns(self.spark.table(self.name(table)), table).where(F.col("run_id") == run_id)
 
     def replace(self, table: Table, rows: DataFrame, where: dict[str, str], except_models: Sequence[str] = ()) -> None:
-        """Put these rows in place of those that match `where` (run_id at least) but for some models', in one commit; creates the table."""
+        """Put rows in place of those that match `where` (run_id at least), except some models'; creates the table."""
         id_type = dict(rows.dtypes).get("user_id", dict(rows.dtypes).get("item_id", "bigint")).upper()
         self.create(table, id_type, where)
         rows = rows.withColumns({name: F.lit(value) for name, value in where.items()})
         target = self.spark.table(self.name(table))
         chosen = rows.select(*target.columns)
         writer = chosen.write.format("delta").mode("overwrite").option("replaceWhere", _predicate(where, except_models))
-        with self._told(table):
+        with self._with_remedy(table):
             if self.in_catalog:
                 writer.saveAsTable(self.name(table))
             else:
-                writer.save(f"{self.root}/{table.name}")
+                writer.save(self.uri(table))
 
     def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
-        """Like replace, of what `worker` makes of the rows by mapInArrow: the table's columns, less those in `where`; a few per task. The rows that were written."""
-        schema = ", ".join(
-            kind for name, kind in zip(table.names, split(table.columns("BIGINT")), strict=True) if name not in where
-        ).replace(" NOT NULL", "")
+        """Like replace, of what `worker` makes of the rows by mapInArrow; the rows that were written.
+
+        It makes the table's columns without those in `where`, a few rows per task.
+        """
+        schema = table.row_ddl(without=where)
         if self.spark_only_reason:
             self.replace(table, rows.mapInArrow(worker, schema), where)
             return self.read(table, where["run_id"])
         self.create(table, "BIGINT", where)
-        uri, target = self._uri(table), Target(self._uri(table), where["run_id"], new_attempt())
+        uri = self.uri(table)
 
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            made = [batch for batch in worker(batches) if batch.num_rows]
-            files = [write_file(uri, pa.Table.from_batches(made), where, target.attempt)] if made else []
-            columns = [[file.path for file in files], [file.n_bytes for file in files], [file.stats for file in files]]
-            kinds = [pa.string(), pa.int64(), pa.string()]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], ["path", "n_bytes", "stats"]
-            )
+        def write(attempt: str) -> list[WrittenFile]:
+            target = Target(uri, where["run_id"], attempt)
+            return files_of_manifest(rows.mapInArrow(writing(worker, target, write_few), MANIFEST).collect())
 
-        files: list[WrittenFile] = []
-        try:
-            with self._told(table):
-                found = rows.mapInArrow(write, "path STRING, n_bytes BIGINT, stats STRING").collect()
-                written = [WrittenFile(row["path"], row["n_bytes"], where, row["stats"]) for row in found]
-                self.commit(table, written, where)
-            files = written
-        finally:
-            delete_uncommitted(target, files)
-        return (
-            self.spark.read.schema(schema).parquet(*[f"{uri}/{file.path}" for file in files])
-            if files
-            else self.spark.createDataFrame([], schema)
-        )
+        with self._with_remedy(table):
+            files = self.write_files(table, where, write)
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*[f"{uri}/{file.path}" for file in files])
 
     @cached_property
     def spark_only_reason(self) -> str | None:
@@ -220,35 +210,40 @@ class Lake:
             system.delete_dir(path)
         except (OSError, pa.ArrowException) as error:
             if UNWRITABLE.search(str(error)):
-                raise LakeError(
-                    f"The lake {self.root} cannot be written: {_first_line(error)} Give a writable `lake` in the config."
-                ) from None
-            return f"Arrow cannot write there: {str(error).splitlines()[0][:200]}"
+                raise self._unwritable(error) from None
+            reason = f"Arrow cannot write there: {first_line(error)}"
+            log.info("The lake %s is written by Spark: %s", self.root, reason)
+            return reason
         return None
 
-    def _uri(self, table: Table) -> str:
-        return f"{self.root}/{table.name}"
+    def write_files(
+        self,
+        table: Table,
+        where: dict[str, str],
+        write: Callable[[str], list[WrittenFile]],
+        except_models: Sequence[str] = (),
+    ) -> list[WrittenFile]:
+        """Like replace, with files that `write` writes to the table's folder (replace_files); the table must exist."""
+        expected = self._expected.get(table.name)
+        files = replace_files(self.uri(table), table, where, write, except_models, expected)
+        self._watch_on(table, where)
+        return files
 
     def commit(
         self, table: Table, files: Iterable[WrittenFile], where: dict[str, str], except_models: Sequence[str] = ()
     ) -> None:
-        """Like replace, with files that lie in the table's folder already; the table must exist."""
-        uri = self._uri(table)
-        commit_files(uri, table, files, where, except_models, self._expected.get(table.name))
-        if table.name in self._expected:
-            self._expected[table.name] = active_files(DeltaTable(delta_uri(uri)), {"run_id": where["run_id"]})
+        """Like replace, with files that were written to the table's folder before; the table must exist."""
+        commit_files(self.uri(table), table, files, where, except_models, self._expected.get(table.name))
+        self._watch_on(table, where)
 
-    def forget(self, table: Table, file: WrittenFile) -> None:
-        """Remove a file from the table's folder, unless a commit names it."""
-        place = delta_uri(self._uri(table))
-        named = DeltaTable(place).file_uris() if DeltaTable.is_deltatable(place) else []
-        if not any(uri.endswith(file.path.rsplit("/", 1)[1]) for uri in named):  # the name is unique
-            system, path = located(f"{self._uri(table)}/{file.path}")
-            system.delete_file(path)
+    def _watch_on(self, table: Table, where: dict[str, str]) -> None:
+        """The files of the run as this job has just left them are those that its next commit expects."""
+        if table.name in self._expected:
+            self.watch((table,), where["run_id"])
 
     def remove(self, table: Table, where: dict[str, str], except_models: Sequence[str]) -> None:
-        """Take out the rows that match `where`, but for some models'."""
-        with self._told(table):
+        """Take out the rows that match `where`, except some models'."""
+        with self._with_remedy(table):
             if self.spark_only_reason is None:
                 self.commit(table, [], where, except_models)
                 return
@@ -260,107 +255,53 @@ class Lake:
 
     def has(self, table: Table) -> bool:
         """Whether the table is there."""
-        try:
-            self.spark.table(self.name(table)).schema  # noqa: B018  asks for the table
-        except AnalysisException as error:
-            if NO_TABLE.search(str(error)):
-                return False
-            raise
-        return True
+        return has_table(self.spark, self.name(table))
 
     def create(self, table: Table, id_type: str, where: dict[str, str]) -> None:
-        """The table, if it is not there yet, with all columns of the contract."""
+        """Make the table, or give an older one the columns and rules of the contract; an error if it does not fit."""
         check_run_id(where["run_id"])
-        with self._told(table):
+        with self._with_remedy(table):
             if self.spark_only_reason is None:
-                make_table(self._uri(table), table, id_type)
+                make_table(self.uri(table), table, id_type)
             else:
-                self._create_by_spark(table, id_type)
+                make_spark_table(self.spark, self.name(table), table, id_type)
 
-    def _create_by_spark(self, table: Table, id_type: str) -> None:
-        have = self._columns(table)
-        if have is None:
-            rules = ", ".join(f"'delta.constraints.rule_{n}' = {_quoted(rule)}" for n, rule in enumerate(table.rules))
-            properties = f"TBLPROPERTIES ({rules})" if rules else ""
-            self.spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self.name(table)} ({table.columns(id_type)}) USING DELTA "
-                f"PARTITIONED BY ({', '.join(table.partitions)}) COMMENT {_quoted(table.about)} {properties}"
-            )
-            have = self._columns(table) or {}
-        kinds = dict(zip(table.names, split(table.columns(id_type)), strict=True))
-        if new := [kind.removesuffix(" NOT NULL") for name, kind in kinds.items() if name not in have]:
-            self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(new)})")
-            have = self._columns(table) or {}
-        if set(have) != set(table.fields):
-            raise LakeError(
-                f"{self.name(table)} has the columns {', '.join(sorted(have))}, not {', '.join(sorted(table.fields))}: "
-                "another version made it. Give another `lake`."
-            )
-        for name in ("user_id", "item_id"):
-            if name in have and have[name] != id_type:
-                raise DataError(
-                    f"{table.name}.{name} is {id_type} in this run but {have[name]} in the lake: ids are of one type in a lake. "
-                    "Give another `lake`, or cast the input."
-                )
-
-    def _columns(self, table: Table) -> dict[str, str] | None:
-        """The columns of the table, the fields of structs (`random.items`) among them, and their types; None if there is no such table."""
-        if not self.has(table):
-            return None
-        found = self.spark.table(self.name(table))
-        inside = [
-            f"{column.name}.{name}"
-            for column in found.schema
-            if isinstance(column.dataType, StructType)
-            for name in column.dataType.names
-        ]
-        return dict.fromkeys(inside, "") | {name: kind.upper() for name, kind in found.dtypes}
-
-    def _by_spark(self, table: Table, error: Exception) -> None:
-        """Notes why Spark is asked instead of delta-rs."""
-        log.info("%s is read by Spark, since delta-rs cannot: %s", self.name(table), _first_line(error))
+    def _unwritable(self, error: Exception, table: str = "") -> LakeError:
+        where = f" (table {table})" if table else ""
+        return LakeError(
+            f"The lake {self.root} cannot be written{where}: {_telling_line(error)} "
+            "Give a writable `lake` in the config."
+        )
 
     @contextmanager
-    def _told(self, table: Table) -> Iterator[None]:
-        """Spark's errors as errors with a remedy."""
+    def _with_remedy(self, table: Table) -> Iterator[None]:
+        """Errors of Spark, delta-rs and Arrow as errors with a remedy, where there is one."""
         try:
             with as_operator_error():
                 yield
         except PlumblineError:
             raise
-        except Exception as error:
+        except (*STORAGE_ERRORS, *SPARK_ERRORS) as error:
             if CONFLICT.search(str(error)):
                 raise LakeError(
-                    f"{self.name(table)} was written by another job at the same time, so this one has committed nothing "
-                    f"to it: {_first_line(error)} Let one job at a time write a run, then run this one again."
+                    f"{self.name(table)} was written by another job at the same time, so this one has committed "
+                    f"nothing to it: {first_line(error)} Let one job at a time write a run, then run this one again."
                 ) from None
             if UNWRITABLE.search(str(error)):
-                raise LakeError(
-                    f"The lake {self.root} cannot be written (table {table.name}): {_first_line(error)} Give a writable `lake` in the config."
-                ) from None
+                raise self._unwritable(error, table.name) from None
             raise
 
 
 def _predicate(where: dict[str, str], except_models: Sequence[str]) -> str:
-    """The rows of a run, but for some models'."""
-    chosen = [f"{name} = {_quoted(value)}" for name, value in where.items()]
-    kept = [f"model NOT IN ({', '.join(map(_quoted, except_models))})"] if except_models else []
+    """The rows of a run, except some models'."""
+    chosen = [f"{name} = {quoted(value)}" for name, value in where.items()]
+    kept = [f"model NOT IN ({', '.join(map(quoted, except_models))})"] if except_models else []
     return " AND ".join([*chosen, *kept])
 
 
-def _quoted(text: str) -> str:
-    """A SQL literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next(
-        (
-            line
-            for line in lines
-            if re.search(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already", line)
-        ),
-        lines[0] if lines else "",
-    )
-    return told[:300].rstrip(".") + "."
+def _telling_line(error: Exception) -> str:
+    """The line of a long error that says why something cannot be written."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    why = re.compile(r"denied|Mkdirs|Cannot create|Read-only|permitted|directory|Already")
+    line = next((line for line in lines if why.search(line)), None)
+    return f"{line[:300].rstrip('.')}." if line else first_line(error)

@@ -1,26 +1,25 @@
-"""What a check of the random exposures that did not pass means for the estimates, and what to do about it.
+"""What a failed check of the random exposures means for the estimates, and the remedy, by the check's name.
 
-By the check's name; docs/checks.md tells more.
+docs/checks.md describes the checks.
 """
 
 MEANING = {
-    "uniform_exposure": "Estimates take the random exposures for a uniform draw from the frame, and they are not one: "
-    "values, intervals and verdicts may be wrong by any amount, in favour of any model. More users do not mend that.",
-    "overlap": "The random exposures were not drawn from what `frame` says, and estimates take them for drawn from it: "
-    "values, intervals and verdicts may be wrong by any amount, in favour of any model. More users do not mend that.",
-    "score_coverage": "Users whom a model did not score are left out for all models. If they are not like the others, "
-    "estimates are of the others only.",
-    "positives_per_user": "Estimates rest on users with a positive among their random exposures. Without any they are "
-    "undefined; from a few, their intervals are too narrow.",
+    "uniform_exposure": "Estimators assume that the random exposures are a uniform draw from the frame; these are not: "
+    "values, intervals and verdicts may be wrong by any amount, in favour of any model. More users do not correct it.",
+    "overlap": "Estimators assume that the random exposures were drawn from what `frame` says; these were not: "
+    "values, intervals and verdicts may be wrong by any amount, in favour of any model. More users do not correct it.",
+    "score_coverage": "A user without scores of one model is left out for all models. If these users differ from the "
+    "others, the estimates hold for the others only.",
+    "positives_per_user": "Estimates use only users with a positive among their random exposures. Without such users "
+    "they are undefined; with a few, their intervals are too narrow.",
 }
 REMEDY = {
-    "uniform_exposure": "Draw them anew; or take items that cannot be shown out of the catalogue; or give the chance "
-    "of each exposure as exposure_probability; or correct `frame`",
-    "overlap": "Check `frame`, and that feedback does not hold the random exposures themselves",
+    "uniform_exposure": "Draw the exposures again; or remove items that cannot be shown from the catalogue; or give "
+    "the probability of each exposure as exposure_probability; or correct `frame`",
+    "overlap": "Check `frame`, and that feedback does not contain the random exposures themselves",
     "score_coverage": "Score these users with every model",
     "positives_per_user": "Collect more random exposures, or check the rule `positive` against their values",
 }
-ANY_MEANING = (
-    "Values, intervals and verdicts that rest on the random exposures may be wrong."  # of a check not named here
-)
+# of a check that is not named above
+ANY_MEANING = "Values, intervals and verdicts that are computed from the random exposures may be wrong."
 ANY_REMEDY = "See docs/checks.md"

@@ -1,12 +1,16 @@
-"""Is the random data random? Verdicts about the random exposures, as rows of the quality table. docs/checks.md tells what to do about each.
+"""Is the random data random? Verdicts about the random exposures, as rows of the quality table.
 
-    uniform_exposure      exposures per item against uniform drawing from the declared frame (statistics/uniformity.py)
-    overlap               exposures that are logged pairs too: none with frame unseen, as many as chance gives with all_items
-    score_coverage        users with exposures whom every model scored
-    positives_per_user    users with a positive among their exposures
+    uniform_exposure      exposures per item, compared with uniform drawing from the declared frame
+                          (statistics/uniformity.py)
+    overlap               exposures that are logged pairs too: none with frame unseen; with all_items, as many as
+                          independent drawing gives
+    score_coverage        share of users with exposures that every model scored
+    positives_per_user    share of users with a positive among their exposures
 
-Counting is done while labels and scores are brought together (ranking/exposure_counts.py); one more job adds up the items. Sums over users and a few items per block of
-the catalogue come to the driver, whatever the number of users, items and models. Tests fail below `level`; a verdict is the same on any partitioning, figures are kept to 6 digits.
+The counts are made while labels and scores are joined (ranking/exposure_counts.py); one more job adds up the counts per
+item. Only sums over users, and a few items per block of the catalogue, reach the driver, whatever the number of users,
+items and models. A test fails if its p-value is below `level`. The verdict does not depend on the partitioning; figures
+are kept to 6 digits. docs/checks.md has the remedies.
 """
 
 import math
@@ -26,14 +30,14 @@ from eval_engine.statistics.uniformity import both, chi_square, overlap_p, round
 PASS, WARN, FAIL, NOT_APPLICABLE = "pass", "warn", "fail", "not applicable"
 REPORTED, STOPPED = "reported", "stopped"
 STOPS = {"nothing": (), "fail": (FAIL,), "warn": (FAIL, WARN)}  # verdicts that stop a run, by checks.stop_on
-FEW_USERS = 30  # with a positive: below, an interval from them promises too much
-BY_PROBABILITY = "exposures come with their own exposure_probability, so nobody claims that they were drawn uniformly."
+FEW_USERS = 30  # with a positive: with fewer, intervals are too narrow
+BY_PROBABILITY = "exposures have an exposure_probability each, so they need not be drawn uniformly."
 
 
 class Items(NamedTuple):
-    """What the test of uniformity needs of all items."""
+    """Sums over all items for the test of uniformity."""
 
-    n_items: int  # that could be drawn
+    n_items: int  # that can be drawn
     squares: float
     dd: float
     ddd: float
@@ -41,49 +45,56 @@ class Items(NamedTuple):
 
 
 def exposure_checks(
-    spark: SparkSession, found: Assembled, frame: str, has_feedback: bool, level: float
+    spark: SparkSession, assembled: Assembled, frame: str, has_feedback: bool, level: float
 ) -> list[QualityRow]:
-    """The verdicts; at most one job."""
+    """The verdicts; runs at most one Spark job. A run without random exposures has nothing to check."""
+    if "random" not in assembled.ranking.label_sets:
+        rules = (("exposures", "uniform_exposure"), ("exposures", "overlap"), ("scores", "score_coverage"))
+        return [
+            QualityRow(table, rule, 0, "Not tested: the run has no random exposures.", REPORTED, NOT_APPLICABLE)
+            for table, rule in (*rules, ("exposures", "positives_per_user"))
+        ]
     return [
-        _uniform(spark, found, frame, level),
-        _overlap(found, frame, has_feedback, level),
-        _coverage(found.facts.exposed),
-        _positives(found.facts.exposed),
+        _uniform(spark, assembled, frame, level),
+        _overlap(assembled, frame, has_feedback, level),
+        _coverage(assembled.facts.exposed),
+        _positives(assembled.facts.exposed),
     ]
 
 
 def stopping(rows: list[QualityRow], stop_on: str) -> list[QualityRow]:
-    """The same rows; the action of those that stop the run says so."""
+    """The same rows, with action "stopped" for those that stop the run."""
     return [row._replace(action=STOPPED) if row.verdict in STOPS[stop_on] else row for row in rows]
 
 
 def refuse(rows: list[QualityRow]) -> DataError:
-    """The error of a run that its checks stop; rows: those that do."""
-    told = " ".join(
+    """The error of a run that is stopped by these rows."""
+    verdicts = " ".join(
         f"{row.table}: the check {row.rule} says {row.verdict}: {row.example} {MEANING[row.rule]} {REMEDY[row.rule]}."
         for row in rows
     )
-    return DataError(f"{told} The quality table has the figures. Or set checks.stop_on: nothing to go on.")
+    return DataError(f"{verdicts} The quality table has the figures. Or set checks.stop_on: nothing to go on.")
 
 
-def _uniform(spark: SparkSession, found: Assembled, frame: str, level: float) -> QualityRow:
-    exposed = found.facts.exposed
+def _uniform(spark: SparkSession, assembled: Assembled, frame: str, level: float) -> QualityRow:
+    exposed = assembled.facts.exposed
     n = exposed.get("n_exposures", 0)
-    if found.ranking.probabilities:
+    if "random" in assembled.ranking.probabilities:
         return QualityRow("exposures", "uniform_exposure", n, f"Not tested: {BY_PROBABILITY}", REPORTED, NOT_APPLICABLE)
-    items = add_items(spark, found)
+    items = add_items(spark, assembled)
     chi = chi_square(items.squares, sums_of(exposed), items.dd, items.ddd) if items.n_items else None
     of_item = [float(two_sided(item.observed, item.expected, item.events)) for item in items.worst]
     p = both(chi.p, min(of_item), items.n_items) if chi else math.nan
     if chi is None or math.isnan(p) or math.isnan(chi.p):
-        told = "Not tested: nothing was drawn, or by one user, or from one item; a test needs several of both."
-        return QualityRow("exposures", "uniform_exposure", n, told, REPORTED, NOT_APPLICABLE)
+        sentence = "Not tested: the test needs exposures that were drawn for several users from several items."
+        return QualityRow("exposures", "uniform_exposure", n, sentence, REPORTED, NOT_APPLICABLE)
     first = of_item.index(min(of_item))
     worst, failed = items.worst[first], p < level
     z = (worst.observed - worst.expected) / math.sqrt(worst.variance)
-    told = (
-        f"{items.n_items:,} items in {n:,} exposures, {'not ' if failed else ''}as uniform drawing from {frame} gives: chi-square {chi.statistic:,.1f} with {chi.freedom:,.1f} degrees "
-        f"of freedom (p = {chi.p:.2g}); the worst, item_id={worst.item_id}: {worst.observed:,} times, {worst.expected:,.1f} expected "
+    sentence = (
+        f"{items.n_items:,} items in {n:,} exposures, {'not ' if failed else ''}as uniform drawing from {frame} gives: "
+        f"chi-square {chi.statistic:,.1f} with {chi.freedom:,.1f} degrees of freedom (p = {chi.p:.2g}); "
+        f"the worst, item_id={worst.item_id}: {worst.observed:,} times, {worst.expected:,.1f} expected "
         f"(z = {z:+.1f}, p = {min(1.0, items.n_items * of_item[first]):.2g} as the worst of all)"
     )
     if failed:
@@ -93,12 +104,12 @@ def _uniform(spark: SparkSession, found: Assembled, frame: str, level: float) ->
             if n != first
         )
         spread = math.sqrt(max(0.0, items.squares - sums_of(exposed).mean) * items.n_items) / exposed["n_drawn"]
-        told += f"; next: {others}; beyond chance, exposures per item vary by {100 * spread:.0f} %"
+        sentence += f"; next: {others}; beyond chance, exposures per item vary by {100 * spread:.0f} %"
     return QualityRow(
         "exposures",
         "uniform_exposure",
         n,
-        f"{told}.",
+        f"{sentence}.",
         REPORTED,
         FAIL if failed else PASS,
         rounded(chi.statistic),
@@ -106,71 +117,82 @@ def _uniform(spark: SparkSession, found: Assembled, frame: str, level: float) ->
     )
 
 
-def add_items(spark: SparkSession, found: Assembled) -> Items:
-    """The counts of all items, block by block; one job."""
-    n_blocks = -(-found.ranking.n_items // block_size(found.ranking.n_items))
-    counts = found.rows.where("kind = 'items'").select("block", "rows")
-    blocks = spark.range(0, n_blocks, 1, 1).select(
+def add_items(spark: SparkSession, assembled: Assembled) -> Items:
+    """The sums over all items, block by block; one Spark job."""
+    n_blocks = -(-assembled.ranking.n_items // block_size(assembled.ranking.n_items))
+    counts = assembled.rows.where("kind = 'items'").select("block", "rows")
+    every_block = spark.range(0, n_blocks, 1, 1).select(
         F.col("id").alias("block"), F.lit(None).cast("binary").alias("rows")
-    )  # items nobody was shown count too
+    )  # so that items without any exposure count too
     rows = (
-        counts.unionByName(blocks).repartitionById(n_blocks, F.col("block").cast("int")).sortWithinPartitions("block")
+        counts.unionByName(every_block)
+        .repartitionById(n_blocks, F.col("block").cast("int"))
+        .sortWithinPartitions("block")
     )
-    told = [
+    blocks = [
         from_json(bytes(row["told"]))
-        for row in rows.mapInArrow(add_blocks(found.ranking, found.facts.exposed), "told BINARY").collect()
+        for row in rows.mapInArrow(add_blocks(assembled.ranking, assembled.facts.exposed), "told BINARY").collect()
     ]
-    worst = sorted((item for block in told for item in block.worst), key=lambda item: -item.deviance)[:WORST]
-    squares, dd, ddd = (math.fsum(sums) for sums in zip(*(block[1:4] for block in told), strict=True))
-    return Items(sum(block.n_items for block in told), squares, dd, ddd, worst)
+    worst = sorted((item for block in blocks for item in block.worst), key=lambda item: -item.deviance)[:WORST]
+    squares, dd, ddd = (math.fsum(sums) for sums in zip(*(block[1:4] for block in blocks), strict=True))
+    return Items(sum(block.n_items for block in blocks), squares, dd, ddd, worst)
 
 
-def _overlap(found: Assembled, frame: str, has_feedback: bool, level: float) -> QualityRow:
-    exposed = found.facts.exposed
+def _overlap(assembled: Assembled, frame: str, has_feedback: bool, level: float) -> QualityRow:
+    exposed = assembled.facts.exposed
     n = exposed.get("n_exposures", 0)
     if frame == "unseen":
-        seen = found.facts.broken.get(("random", "exposed_but_seen"))
+        seen = assembled.facts.broken.get(("random", "exposed_but_seen"))
         n_seen = seen.n_rows if seen else 0
-        told = f"{n_seen:,} of {n + n_seen:,} exposures are pairs that were logged before; with frame unseen there should be none."
-        return QualityRow("exposures", "overlap", n + n_seen, told, REPORTED, WARN if n_seen else PASS, float(n_seen))
-    if found.ranking.probabilities or not has_feedback:
-        told = f"Not tested: {BY_PROBABILITY if found.ranking.probabilities else 'there is no feedback.'}"
-        return QualityRow("exposures", "overlap", n, told, REPORTED, NOT_APPLICABLE)
+        sentence = (
+            f"{n_seen:,} of {n + n_seen:,} exposures are pairs that were logged before; "
+            "with frame unseen there should be none."
+        )
+        return QualityRow(
+            "exposures", "overlap", n + n_seen, sentence, REPORTED, WARN if n_seen else PASS, float(n_seen)
+        )
+    by_probability = "random" in assembled.ranking.probabilities
+    if by_probability or not has_feedback:
+        sentence = f"Not tested: {BY_PROBABILITY if by_probability else 'there is no feedback.'}"
+        return QualityRow("exposures", "overlap", n, sentence, REPORTED, NOT_APPLICABLE)
     expected = Overlap(*(exposed.get(f"overlap_{name}", 0) / UNIT for name in Overlap._fields))
     z, p = overlap_p(exposed.get("overlap", 0), expected)
-    told = f"{exposed.get('overlap', 0):,} of {n:,} exposures are logged pairs too, where {expected.mean:,.1f} are expected of a draw from all items"
+    sentence = (
+        f"{exposed.get('overlap', 0):,} of {n:,} exposures are logged pairs too, "
+        f"where {expected.mean:,.1f} are expected of a draw from all items"
+    )
     if math.isnan(p):
-        return QualityRow("exposures", "overlap", n, f"{told}: nothing to test.", REPORTED, NOT_APPLICABLE)
-    told += f" (z = {z:+.1f}, p = {p:.2g})"
+        return QualityRow("exposures", "overlap", n, f"{sentence}: nothing to test.", REPORTED, NOT_APPLICABLE)
+    sentence += f" (z = {z:+.1f}, p = {p:.2g})"
     if p < level:
-        told += (
-            ": they look drawn from unseen items, so frame: unseen is right"
+        sentence += (
+            ": exposures seem to be drawn from unseen items, so frame: unseen is right"
             if z < 0
-            else ": they follow the log, or the log holds them"
+            else ": exposures follow the log, or the feedback table contains them"
         )
     return QualityRow(
-        "exposures", "overlap", n, f"{told}.", REPORTED, FAIL if p < level else PASS, rounded(z), rounded(p)
+        "exposures", "overlap", n, f"{sentence}.", REPORTED, FAIL if p < level else PASS, rounded(z), rounded(p)
     )
 
 
 def _coverage(exposed: dict[str, int]) -> QualityRow:
     n, missing = exposed.get("n_users", 0), exposed.get("n_unscored", 0)
     share = (n - missing) / n if n else 0.0
-    told = f"{n - missing:,} of {n:,} users with exposures were scored by every model ({100 * share:.2f} %)."
-    return QualityRow("scores", "score_coverage", n, told, REPORTED, WARN if missing else PASS, rounded(share))
+    sentence = f"{n - missing:,} of {n:,} users with exposures were scored by every model ({100 * share:.2f} %)."
+    return QualityRow("scores", "score_coverage", n, sentence, REPORTED, WARN if missing else PASS, rounded(share))
 
 
 def _positives(exposed: dict[str, int]) -> QualityRow:
     n, users, liked = (exposed.get(name, 0) for name in ("n_exposures", "n_users", "n_users_positive"))
-    told = (
+    sentence = (
         f"{liked:,} of {users:,} users with exposures have a positive among them ({100 * liked / max(users, 1):.1f} %)"
     )
-    told += f"; {exposed.get('n_positives', 0) / max(n, 1):.4f} positives per exposed item"
+    sentence += f"; {exposed.get('n_positives', 0) / max(n, 1):.4f} positives per exposed item"
     if not liked:
-        told += ": nothing can be estimated"
+        sentence += ": nothing can be estimated"
     elif liked < FEW_USERS:
-        told += f": fewer than {FEW_USERS} users, so intervals promise too much"
+        sentence += f": fewer than {FEW_USERS} users, so intervals are too narrow"
     verdict = FAIL if not liked else WARN if liked < FEW_USERS else PASS
     return QualityRow(
-        "exposures", "positives_per_user", n, f"{told}.", REPORTED, verdict, rounded(liked / max(users, 1))
+        "exposures", "positives_per_user", n, f"{sentence}.", REPORTED, verdict, rounded(liked / max(users, 1))
     )

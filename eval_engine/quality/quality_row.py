@@ -1,4 +1,4 @@
-"""A row of the quality table, but for run_id: how many rows broke a rule, or what a check says of them."""
+"""A row of the quality table without run_id: how many rows broke a rule, or the verdict of a check."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ class QualityRow(NamedTuple):
 
     table: str
     rule: str
-    n_rows: int  # that broke the rule; of a check: that were looked at
-    example: str  # one of them; of a check: a sentence with its figures
-    action: str  # what was done
-    verdict: str | None = None  # of a check: pass, warn, fail, not applicable
+    n_rows: int  # that broke the rule; for a check: that it used
+    example: str  # one of these rows; for a check: a sentence with its figures
+    action: str  # what the run did about it
+    verdict: str | None = None  # of a check: pass, warn, fail, not applicable; None for a rule
     statistic: float | None = None
     p: float | None = None

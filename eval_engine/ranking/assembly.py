@@ -1,15 +1,17 @@
-"""Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not fit together.
+"""Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not fit
+together.
 
-A shard holds the labelled pairs of its users and the entries that tell where their scores lie (ranking/shards.py). Of each shard come
+A shard holds the labelled pairs of its users and the entries that tell where their scores are stored (user_shards.py). Of
+each shard come
 
     plan      rows for the tasks that rank: a user of a model, its file and rows, its labels. One task reads all of them
-    parts     users whose rows lie apart, and in which tasks (ranking/spread.py)
-    labels    the labels by user, where they are needed once more: of users whose rows lie apart, or of all
+    parts     users whose rows are scattered over files, and in which tasks (scattered.py)
+    labels    the labels by user, where they are needed once more: of users whose rows are scattered, or of all
     broken    label pairs that break a rule, for quarantine
-    items     how often each item was exposed, and expected to be (ranking/exposure_counts.py)
+    items     how often each item was exposed, and expected to be (exposure_counts.py)
 
-all in blobs, and the facts that the driver needs (ranking/facts.py). A shard is worked off at once: there are as many shards as it takes for each to fit
-into a worker.
+all in blobs, and the facts that the driver needs (facts.py). A shard is worked off at once: there are as many shards as it
+takes for each to fit into a worker.
 """
 
 from collections.abc import Iterator
@@ -20,23 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eval_engine.inputs.labels import (
-    NUMBER,
-    OUTSIDE_FRAME,
-    PROBABILITY,
-    SOURCES,
-    Judged,
-    UserPairs,
-    Violation,
-    judge,
-    violations,
-)
+from eval_engine.inputs.label_sets import NUMBER
+from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, Judged, UserPairs, Violation, judge, violations
 from eval_engine.inputs.score_files import Files
-from eval_engine.kernels.label_rules import LOGGED
 from eval_engine.kernels.ragged import users_of
 from eval_engine.positive import Positive
 from eval_engine.ranking.coverage import left_out, uncovered
-from eval_engine.ranking.exposure_counts import Logged, block_size, counted
+from eval_engine.ranking.exposure_counts import TrainedPairs, block_size, counted
 from eval_engine.ranking.facts import Facts, to_json, together
 from eval_engine.ranking.long_file import Ids, item_ids
 from eval_engine.ranking.settings import Ranking
@@ -55,12 +47,9 @@ class Assembly(NamedTuple):
 
     ranking: Ranking
     files: Files
-    block_rows: tuple[
-        int, ...
-    ]  # of each file: users whose rows begin in the same block of so many rows come in one batch
+    block_rows: tuple[int, ...]  # of each file: users whose rows begin in one block of so many rows come in one batch
     models: tuple[str, ...]  # each must have scored every labelled user
-    unseen: bool  # logged pairs are no candidates
-    all_labels: bool  # tell the labels of every user
+    all_labels: bool  # give the labels of every user
     id_type: str  # BIGINT, STRING
     positive: Positive | None = None  # of exposures; None: they are not counted
 
@@ -75,7 +64,7 @@ class Lists(NamedTuple):
     task: Ints  # that reads its first row
     first_row: Ints
     last_row: Ints
-    contiguous: Bools  # it lies in one file, with nothing between its rows
+    contiguous: Bools  # it is in one file, with nothing between its rows
     list_of_entry: Ints  # the list that each entry, in the order below, is part of
     order: Ints  # of the entries
 
@@ -100,7 +89,7 @@ def assemble(assembly: Assembly) -> Worker:
 def _shards(batches: Iterator[pa.RecordBatch], assembly: Assembly) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """The labelled pairs and the entries of each shard."""
     ids = pa.int64() if assembly.id_type == "BIGINT" else pa.string()
-    probabilities = assembly.ranking.probabilities
+    probabilities = bool(assembly.ranking.probabilities)
     pairs = PAIRS | {PROBABILITY: pa.float64()} if probabilities else PAIRS
     openers = {LABELS: _decoded_pairs if probabilities else decode, SCORED: decode}
     empty = {
@@ -146,28 +135,31 @@ def _assembled(
     coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
     of_pair, of_entry = codes[: pairs.num_rows], codes[pairs.num_rows :]
-    with_nobody, user_pairs = _user_pairs(pairs, of_pair, users, items)
-    judged = judge(with_nobody, user_pairs, assembly.unseen)
+    ranking = assembly.ranking
+    with_nobody, user_pairs = _user_pairs(pairs, of_pair, users, items, ranking.probabilities)
+    judged = judge(with_nobody, user_pairs, ranking.label_sets, ranking.frame == "unseen")
     labels = judged.labels.slice(0, len(users))  # without those that have no user
     lists = _lists(of_entry, _numbers(entries.column("model"), assembly.models), entries, assembly.files)
     n_bytes = [
-        pc.binary_length(labels.column(source).field("positions")).to_numpy(zero_copy_only=False) for source in SOURCES
+        pc.binary_length(labels.column(name).field("positions")).to_numpy(zero_copy_only=False)
+        for name in ranking.label_sets
     ]
     labelled = np.add.reduce(n_bytes) > 0
     rules = uncovered(lists.user, lists.model, labelled, assembly.models)
     facts = _facts(pairs, judged, lists, rules.violations(users, bool((of_entry < 0).any())), assembly)
     blobs = []
     if assembly.positive is not None:
-        logged = _logged(labels, user_pairs, assembly)
+        offsets, position = unpack(labels.column("excluded"), np.int32)
+        trained = TrainedPairs(users_of(offsets), position)
         exposed, rows = counted(
-            labels, logged, rules.missing >= 0, assembly.positive, assembly.ranking.n_items, assembly.unseen
+            labels, trained, rules.missing >= 0, assembly.positive, ranking.n_items, ranking.frame == "unseen"
         )
         facts = facts._replace(exposed=exposed)
-        if not assembly.ranking.probabilities:  # else nobody claims that items were drawn uniformly
-            block = rows.column("position").to_numpy() // block_size(assembly.ranking.n_items)
+        if "random" not in ranking.probabilities:  # else items are not claimed to be drawn uniformly
+            block = rows.column("position").to_numpy() // block_size(ranking.n_items)
             blobs.append(_encode_by_key("items", rows, *_nowhere(rows.num_rows)[1:], block))
     kept = (lists.file != NO_FILE) & (lists.user >= 0)
-    if assembly.ranking.on_bad_rows == "quarantine":
+    if ranking.on_bad_rows == "quarantine":
         kept &= ~left_out(rules)[lists.user]
         broken = judged.broken.filter(pc.not_equal(judged.broken.column("rule"), OUTSIDE_FRAME))
         blobs.append(_encode_by_key("broken", broken, *_nowhere(broken.num_rows)))
@@ -186,8 +178,11 @@ def _assembled(
     return facts, [batch for batch in blobs if batch.num_rows]
 
 
-def _user_pairs(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) -> tuple[pa.Array, UserPairs]:
-    """The pairs user by user; those without a user come last, as one more user whose id is NULL."""
+def _user_pairs(
+    pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids, probable: tuple[str, ...]
+) -> tuple[pa.Array, UserPairs]:
+    """The pairs user by user; those without a user come last, as one more user whose id is NULL. probable: label sets
+    whose table has probabilities."""
     user = user.copy()
     if (nobody := user < 0).any():
         user[nobody] = len(users)
@@ -195,35 +190,15 @@ def _user_pairs(pairs: pa.RecordBatch, user: Ints, users: pa.Array, items: Ids) 
     if not (
         user[1:] >= user[:-1]
     ).all():  # users are numbered as they come: in order, if each user's pairs came together
-        order = np.argsort(user, kind="stable")
-        pairs = pairs.take(pa.array(order))
+        pairs = pairs.take(pa.array(np.argsort(user, kind="stable")))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))]).astype(np.int64)
     item = pairs.column("item_id")
     positions = items.positions(item if pa.types.is_integer(item.type) else item.dictionary_encode())
     probability = pairs.column(PROBABILITY) if PROBABILITY in pairs.schema.names else None
     source = pairs.column("source").to_numpy()
     return users, UserPairs(
-        offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability
+        offsets, source, positions.astype(np.int32, copy=False), item, pairs.column("value"), probability, probable
     )
-
-
-def _logged(labels: pa.RecordBatch, user_pairs: UserPairs, assembly: Assembly) -> Logged:
-    """The logged pairs of users with exposures, each once; with frame unseen, of all users."""
-    if assembly.unseen:
-        offsets, position = unpack(labels.column("excluded"), np.int32)
-        return Logged(users_of(offsets), position)
-    n_items, shown = assembly.ranking.n_items, np.zeros(len(user_pairs.offsets), np.bool_)
-    shown[: labels.num_rows] = (
-        pc.binary_length(labels.column("random").field("positions")).to_numpy(zero_copy_only=False) > 0
-    )
-    user = users_of(user_pairs.offsets)
-    mine = (
-        (user_pairs.source == LOGGED)
-        & (user_pairs.position >= 0)
-        & shown[user]
-        & ~user_pairs.item_id.is_null().to_numpy(zero_copy_only=False)
-    )
-    return Logged(*np.divmod(np.unique(user[mine] * n_items + user_pairs.position[mine]), n_items))
 
 
 def _lists(user: Ints, model: Ints, entries: pa.RecordBatch, files: Files) -> Lists:
@@ -291,13 +266,13 @@ def _plan(chosen: Ints, lists: Lists, users: pa.Array, labels: pa.RecordBatch, a
         "file": pa.array(file.astype(np.int32)),
         "first_row": pa.array(lists.first_row[chosen]),
         "last_row": pa.array(lists.last_row[chosen]),
-        **{name: labels.column(name).take(user) for name in (*SOURCES, "excluded")},
+        **{name: labels.column(name).take(user) for name in (*assembly.ranking.label_sets, "excluded")},
     }
     return _encode_by_key("plan", pa.RecordBatch.from_pydict(rows), lists.task[chosen], file, block)
 
 
 def _parts(apart: Bools, lists: Lists, users: pa.Array, entries: pa.RecordBatch, assembly: Assembly) -> pa.RecordBatch:
-    """The lists that lie apart, once for each task that has some of their rows."""
+    """The lists whose rows are scattered, once for each task that has some of their rows."""
     mine = apart[lists.list_of_entry]
     task = entries.column("task").to_numpy()[lists.order][mine].astype(np.int64)
     found = np.unique(np.stack([task, lists.list_of_entry[mine]]), axis=1)

@@ -11,13 +11,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.inputs.labels import SOURCES, Violation
+from eval_engine.inputs.label_sets import LABEL_SETS
+from eval_engine.inputs.labels import Violation
 from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.ranking.settings import Ranking
 from eval_engine.spark.binary_lists import unpack
 
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
+LISTS = ("items", "values", "probabilities")  # of a label set in the ranks table: what a ranking is made from
 
 
 class Uncovered(NamedTuple):
@@ -81,46 +83,69 @@ def refuse(rule: str, n_rows: int, example: str) -> DataError:
 
 
 def refuse_stale(fused: DataFrame, labels: DataFrame, ranking: Ranking) -> None:
-    """Raises if rows of the ranks table, as the torch job wrote them, are of other labels, another frame or another length of the top list than asked."""
-    now = labels.select("user_id", *[F.col(source).alias(f"{source}_now") for source in SOURCES], "excluded")
-    ranked = [F.col(f"{source}.{name}").alias(f"{source}_{name}") for source in SOURCES for name in ("items", "values")]
-    ranked.append(F.col("random.probabilities").alias("random_probabilities"))
-    rows = fused.select("model", "user_id", "candidates", F.size("top.items").alias("n_top"), *ranked).join(
-        now, "user_id", "left"
-    )
+    """Raises if rows of the ranks table, as the torch job wrote them, are of other labels, another frame, other cutoffs
+    or another length of the top list than asked."""
+    now = labels.select("user_id", *[F.col(name).alias(f"{name}_now") for name in ranking.label_sets], "excluded")
+    ranked = [
+        F.col(f"{name}.{field}").alias(f"{name}_{field}") for name in LABEL_SETS for field in (*LISTS, "candidates")
+    ]
+    ranked += [F.col("random.k").alias("cutoffs"), F.size("top.items").alias("n_top")]
+    rows = fused.select("model", "user_id", "candidates", *ranked).join(now, "user_id", "left")
     kind = dict(fused.dtypes)["user_id"]
     other = rows.mapInArrow(_stale(ranking), f"model STRING, user_id {kind}").first()
     if other:
         raise DataError(
-            f"ranks of model {other['model']}, user_id={other['user_id']}: the torch job ranked other labels, another frame or another `top` than this run has. "
-            "Run jobs/train.py with this config again."
+            f"ranks of model {other['model']}, user_id={other['user_id']}: the torch job ranked other labels, another "
+            "frame, other cutoffs or another `top` than this run has. Run jobs/train.py with this config again."
         )
 
 
 def _stale(ranking: Ranking) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """In: what was ranked, and the labels of now. Out: model, user_id of rows in which the two differ."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         items = catalogue_ids(ranking.catalogue)
         for batch in batches:
-            candidates = ranking.n_items - np.diff(unpack(batch.column("excluded"), np.int32)[0])
-            other = batch.column("candidates").to_numpy(zero_copy_only=False) != candidates
-            other |= batch.column("n_top").to_numpy(zero_copy_only=False) != np.minimum(candidates, ranking.top)
-            for source in SOURCES:
-                offsets, positions = unpack(batch.column(f"{source}_now").field("positions"), np.int32)
-                lists = {"items": items.take(pa.array(positions))}
-                numbers = ("values", "probabilities") if source == "random" and ranking.probabilities else ("values",)
-                lists |= {
-                    name: pa.array(unpack(batch.column(f"{source}_now").field(name), np.float64)[1]) for name in numbers
-                }
-                for name, flat in lists.items():
-                    wanted = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
-                    found = batch.column(f"{source}_{name}")
-                    other |= np.array(
-                        [a != b for a, b in zip(found.to_pylist(), wanted.to_pylist(), strict=True)], np.bool_
-                    )
-            if not ranking.probabilities:
-                other |= batch.column("random_probabilities").is_valid().to_numpy(zero_copy_only=False)
+            left = ranking.n_items - np.diff(unpack(batch.column("excluded"), np.int32)[0])
+            other = _numbers(batch, "candidates") != left
+            other |= _numbers(batch, "n_top") != np.minimum(left, ranking.top)
+            other |= _differ(batch.column("cutoffs"), [list(ranking.cutoffs)] * batch.num_rows)
+            for name, label_set in LABEL_SETS.items():
+                whole = label_set.whole(ranking.frame)
+                other |= _numbers(batch, f"{name}_candidates") != (ranking.n_items if whole else left)
+                for field, lists in _lists_now(batch, name, items, ranking).items():
+                    other |= _differ(batch.column(f"{name}_{field}"), lists)
             yield pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("model", "user_id")}).filter(
                 pa.array(other)
             )
 
     return run
+
+
+def _lists_now(batch: pa.RecordBatch, name: str, items: pa.Array, ranking: Ranking) -> dict[str, list[Any]]:
+    """LISTS of the labels of one set as they are now."""
+    empty: list[Any] = [[]] * batch.num_rows
+    unknown: list[Any] = [None] * batch.num_rows
+    if name not in ranking.label_sets:
+        return dict(zip(LISTS, (empty, empty, unknown), strict=True))
+    now = batch.column(f"{name}_now")
+    offsets, positions = unpack(now.field("positions"), np.int32)
+
+    def by_user(flat: pa.Array) -> list[Any]:
+        return list(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat).to_pylist())
+
+    def numbers(field: str) -> list[Any]:
+        return by_user(pa.array(unpack(now.field(field), np.float64)[1]))
+
+    probabilities = numbers("probabilities") if name in ranking.probabilities else unknown
+    return dict(zip(LISTS, (by_user(items.take(pa.array(positions))), numbers("values"), probabilities), strict=True))
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
+    """A column of integers, -1 for NULL."""
+    return np.asarray(batch.column(name).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _differ(found: pa.Array, wanted: list[Any]) -> Bools:
+    """Which of the found lists are not the wanted ones."""
+    return np.array([a != b for a, b in zip(found.to_pylist(), wanted, strict=True)], np.bool_)

@@ -8,9 +8,7 @@ import pyarrow.compute as pc
 
 from eval_engine.errors import DataError
 from eval_engine.inputs.dense_file import Block, read_blocks
-from eval_engine.inputs.labels import SOURCES
 from eval_engine.inputs.score_files import Files
-from eval_engine.kernels.compare_count import count
 from eval_engine.kernels.ragged import users_of
 from eval_engine.kernels.rank_rows import rank_rows
 from eval_engine.ranking.ranks_batch import (
@@ -20,12 +18,11 @@ from eval_engine.ranking.ranks_batch import (
     Placed,
     Users,
     catalogue_ids,
+    labels_side_by_side,
     ranks_batch,
     users_of_plan,
 )
 from eval_engine.ranking.settings import Ranking
-
-NO_LABELS = Placed(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
 def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
@@ -42,29 +39,33 @@ def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking)
             if block.problems
             else {}
         )
-        found = found_in(users, scores, problems, items, ranking.top)
+        found = found_in(users, scores, problems, items, ranking)
         del block, scores  # freed before the next is read, see read_blocks
-        yield ranks_batch(users, found, items, ranking.n_items, ranking.on_bad_rows)
+        yield ranks_batch(users, found, items, ranking)
         start = end
 
 
-def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.Array, top: int) -> Found:
-    """The users' labels placed in their vectors, one row of scores per user."""
-    first, *others = SOURCES
+def found_in(users: Users, scores: Floats, problems: dict[int, str], items: pa.Array, ranking: Ranking) -> Found:
+    """The users' labels of all sets placed in their vectors, one row of scores per user; one pass over the scores."""
+    offsets, positions, where, whole = labels_side_by_side(users, ranking.frame)
     out = users.excluded
-    ranked = rank_rows(scores, *users.positions[first], *out, min(top, scores.shape[1]))
-    places = {first: Placed(ranked.label_scores, ranked.above, ranked.tied)}
-    for source in others:
-        at = users.positions[source]
-        places[source] = (
-            Placed(scores[users_of(at.offsets), at.values], *count(scores, *at, *out)) if at.values.size else NO_LABELS
-        )
+    ranked = rank_rows(scores, offsets, positions, *out, min(ranking.top, scores.shape[1]), whole)
+    placed = Placed(ranked.label_scores, ranked.above, ranked.tied)
     problems = dict(problems)
     for row in np.flatnonzero(ranked.has_nan):
         problems.setdefault(
             int(row), f"its score of item_id={items[int(np.isnan(scores[row]).argmax())].as_py()} is NaN"
         )
-    return Found(places, ranked.top_positions, ranked.top_scores, scores.shape[1] - np.diff(out.offsets), problems)
+    whole_frame = ranking.frame == "all_items" and out.values.size
+    trained = scores[users_of(out.offsets), out.values] if whole_frame else np.zeros(0, scores.dtype)
+    return Found(
+        {name: placed.taken(at) for name, at in where.items()},
+        ranked.top_positions,
+        ranked.top_scores,
+        scores.shape[1] - np.diff(out.offsets),
+        (out.offsets if whole_frame else np.zeros_like(out.offsets), trained),
+        problems,
+    )
 
 
 class VectorCursor:

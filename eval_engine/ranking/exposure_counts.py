@@ -1,10 +1,15 @@
-"""What is counted of random exposures while labels and scores are brought together: sums over users for the driver, and counts per item, which stay with the workers.
+"""What is counted of random exposures while labels and scores are brought together: sums over users for the driver, and
+counts per item, which stay with the workers.
 
-    of a shard     sums over its users (Facts.exposed), and rows position, observed, seen_n, seen_p, seen_variance of the items that its users were shown or, with frame unseen, had seen
-    of a block    the catalogue is cut into at most BLOCKS runs of positions; the rows of all shards add up to sums over the block's items, and its worst ones
+    of a shard    sums over its users (Facts.exposed), and rows position, observed, seen_n, seen_p, seen_variance of the
+                  items that its users were shown or, with frame unseen, had seen
+    of a block    the catalogue is cut into at most BLOCKS runs of positions; the rows of all shards add up to sums over
+                  the block's items, and its worst ones
 
-An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only pairs that there are need to be looked at. Users who were
-shown all of their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
+An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only pairs
+that there are need to be looked at. Seen is what `feedback` has: a held-out pair is a candidate. Users who were shown all of
+their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per item in units of
+2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
 """
 
 import json
@@ -33,8 +38,8 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 
-class Logged(NamedTuple):
-    """Logged pairs of a shard's users in the catalogue, each once."""
+class TrainedPairs(NamedTuple):
+    """Training pairs of a shard's users in the catalogue, each once."""
 
     user: Ints
     position: Ints
@@ -67,7 +72,7 @@ def block_size(n_items: int) -> int:
 
 
 def counted(
-    labels: pa.RecordBatch, logged: Logged, unscored: Bools, positive: Positive, n_items: int, unseen: bool
+    labels: pa.RecordBatch, trained: TrainedPairs, unscored: Bools, positive: Positive, n_items: int, unseen: bool
 ) -> tuple[dict[str, int], pa.RecordBatch]:
     """The sums over a shard's users, and its counts per item; unscored: users that a model did not score."""
     offsets, position = unpack(labels.column("random").field("positions"), np.int32)
@@ -76,10 +81,10 @@ def counted(
     shown = exposed > 0
     if not shown.any():
         return {}, pa.RecordBatch.from_pydict({name: pa.array([], pa.int64()) for name in ("position", *ITEM_COUNTS)})
-    mine = shown[logged.user]
-    logged = Logged(logged.user[mine], logged.position[mine])
-    n_logged = np.bincount(logged.user, minlength=exposed.size)
-    candidates = n_items - n_logged * unseen
+    mine = shown[trained.user]
+    trained = TrainedPairs(trained.user[mine], trained.position[mine])
+    n_trained = np.bincount(trained.user, minlength=exposed.size)
+    candidates = n_items - n_trained * unseen
     drew = shown & (exposed < candidates)
     terms = draws(exposed[drew], candidates[drew])
     in_units = np.zeros((3, exposed.size), np.int64)  # of each user, what a candidate adds to its item
@@ -95,8 +100,8 @@ def counted(
         **{name: total(term) for name, term in terms._asdict().items()},
     }
     if not unseen:
-        both = np.intersect1d(user * n_items + position, logged.user * n_items + logged.position, assume_unique=True)
-        chance = overlap(exposed[shown], n_logged[shown], n_items)
+        both = np.intersect1d(user * n_items + position, trained.user * n_items + trained.position, assume_unique=True)
+        chance = overlap(exposed[shown], n_trained[shown], n_items)
         found |= {"overlap": int(both.size)} | {
             f"overlap_{name}": total(term) for name, term in chance._asdict().items()
         }
@@ -104,7 +109,7 @@ def counted(
     counts[0] = np.bincount(position[drew[user]], minlength=n_items)
     if unseen:
         for n in range(len(ITEM_SUMS)):
-            np.add.at(counts[1 + n], logged.position, in_units[n, logged.user])
+            np.add.at(counts[1 + n], trained.position, in_units[n, trained.user])
     here = np.flatnonzero(counts.any(axis=0))
     return found, pa.RecordBatch.from_pydict(
         {"position": pa.array(here)} | {name: pa.array(counts[n, here]) for n, name in enumerate(ITEM_COUNTS)}

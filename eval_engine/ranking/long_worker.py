@@ -1,19 +1,27 @@
-"""What a Python worker does with long scores of users whose rows lie together: reads their items and scores, and ranks."""
+"""What a Python worker does with long scores of users whose rows are contiguous: reads their items and scores, and ranks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from eval_engine.errors import DataError
-from eval_engine.inputs.labels import SOURCES
 from eval_engine.inputs.score_files import Files, Source
 from eval_engine.kernels import rank_lists
-from eval_engine.kernels.ragged import side_by_side
 from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.long_file import BATCH_ROWS, Ids, Rows, batches, item_ids, scores_of
-from eval_engine.ranking.ranks_batch import Floats, Found, Ints, Placed, Users, ranks_batch, users_of_plan
+from eval_engine.ranking.ranks_batch import (
+    Floats,
+    Found,
+    Ints,
+    Placed,
+    SideBySide,
+    Users,
+    labels_side_by_side,
+    ranks_batch,
+    users_of_plan,
+)
 from eval_engine.ranking.settings import Ranking
 
 BLOCK_ROWS = 1 << 23  # the labels of users in so many rows are in memory
@@ -102,8 +110,8 @@ def _ranked(
         vectors = rank_lists.as_vectors(lists, ranking.n_items)
         if vectors is None:
             return _ranked_lists(users, lists, cursor.source, ranking)
-    found = found_in(users, vectors, {}, cursor.items.ids, ranking.top)
-    return ranks_batch(users, found, cursor.items.ids, ranking.n_items, ranking.on_bad_rows)
+    found = found_in(users, vectors, {}, cursor.items.ids, ranking)
+    return ranks_batch(users, found, cursor.items.ids, ranking)
 
 
 def _vectors(items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, ids: Ids) -> Floats | None:
@@ -130,50 +138,56 @@ def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
 
 
 def _ranked_lists(users: Users, lists: rank_lists.Lists, source: Source, ranking: Ranking) -> pa.RecordBatch:
-    offsets, positions, where = side_by_side([users.positions[name] for name in SOURCES])
-    found = rank_lists.find(lists, offsets, positions, *users.excluded, ranking.n_items)
-    above, level = rank_lists.count(found.lists, offsets, found.label_scores)
+    labels, out = labels_side_by_side(users, ranking.frame), users.excluded
+    found = rank_lists.find(lists, labels.offsets, labels.positions, *out, ranking.n_items)
+    counts = rank_lists.count(found.lists, labels.offsets, found.label_scores)
+    rank_lists.add_excluded(
+        counts, labels.offsets, found.label_scores, labels.whole, out.offsets, found.excluded_scores
+    )
     top = rank_lists.first(found.lists, min(ranking.top, ranking.n_items))
     facts = ListFacts(
         found.label_scores,
-        above,
-        level,
+        *counts,
         *top,
+        (out.offsets, found.excluded_scores),
         np.diff(lists.offsets),
         found.candidates,
         found.outside,
         found.nan,
         found.twice,
     )
-    return list_ranks(users, facts, where, source, ranking)
+    return list_ranks(users, facts, labels, source, ranking)
 
 
 class ListFacts(NamedTuple):
-    """What is known of whole lists: of each label, of the top, and numbers of rows of each user."""
+    """What is known of whole lists: of each label, of the top, of the training pairs, and numbers of rows of each user."""
 
     label_scores: Floats
     above: Ints
     level: Ints  # the label itself among them
     top_positions: Ints
     top_scores: Floats
+    excluded: tuple[Ints, Floats]  # offsets and scores of training pairs, NaN: no score
     n_rows: Ints
-    candidates: Ints
+    candidates: Ints  # rows with a score that are no training pairs
     outside: Ints
     nan: Ints
     twice: Ints
 
 
-def list_ranks(
-    users: Users, facts: ListFacts, where: Sequence[Ints], source: Source, ranking: Ranking
-) -> pa.RecordBatch:
-    """The users' rows of the ranks table; labels lie in the facts source by source as `where` says."""
+def list_ranks(users: Users, facts: ListFacts, labels: SideBySide, source: Source, ranking: Ranking) -> pa.RecordBatch:
+    """The users' rows of the ranks table; the facts are of the users' labels, side by side."""
     known = ~np.isnan(facts.label_scores)
-    above, tied = np.where(known, facts.above, -1), np.where(known, facts.level - 1, -1)
-    places = {
-        name: Placed(facts.label_scores[at], above[at], tied[at]) for name, at in zip(SOURCES, where, strict=True)
-    }
-    found = Found(places, facts.top_positions, facts.top_scores, facts.candidates, _problems(facts, source, ranking))
-    return ranks_batch(users, found, item_ids(ranking.catalogue).ids, ranking.n_items, ranking.on_bad_rows)
+    placed = Placed(facts.label_scores, np.where(known, facts.above, -1), np.where(known, facts.level - 1, -1))
+    found = Found(
+        {name: placed.taken(at) for name, at in labels.where.items()},
+        facts.top_positions,
+        facts.top_scores,
+        facts.candidates,
+        facts.excluded,
+        _problems(facts, source, ranking),
+    )
+    return ranks_batch(users, found, item_ids(ranking.catalogue).ids, ranking)
 
 
 def _problems(facts: ListFacts, source: Source, ranking: Ranking) -> dict[int, str]:

@@ -1,11 +1,12 @@
 """Ranks every labelled pair of all score tables of a run: `above`, `tied`, `candidates`, and the top of each list.
 
-    label tables ─ pairs ────┐ by the user's   labels judged,        by task   workers read scores,   rows of the ranks table, to Spark
-    score files ── who lies ─┤ shard ───────>   users and scores ───────────>   place labels in them   or to files that the workers
-                   where     ┘                 brought together                                       write themselves (part_files.py)
+    label tables ─ pairs ────┐ by the user's   labels judged,       by task   workers read scores,   rows of the ranks
+    score files ── users and ┤ shard ───────>  users and scores ──────────>   place labels in them   table, to Spark or to
+                   places    ┘                 brought together                                      files (part_files.py)
 
-What moves between workers are blobs (blobs.py) of labels and places, never a score. A user's scores are a vector (dense_worker.py), rows that lie together
-(long_worker.py), or rows that lie apart (spread.py); one job ranks all models.
+What moves between workers are blobs (spark/arrow_blobs.py) of labels and places, never a score vector. A user's scores are
+a vector (dense_worker.py), rows that are contiguous (long_worker.py), or rows that are scattered over files (scattered.py);
+one job ranks all models. Every label set (inputs/label_sets.py) is ranked in its own frame, in the same pass.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.inputs.file_stamp import stamped, unchanged
-from eval_engine.inputs.labels import NUMBER, PROBABILITY, TABLE
+from eval_engine.inputs.label_sets import LABEL_SETS, NUMBER, TABLE, probability_column
+from eval_engine.inputs.labels import PROBABILITY
 from eval_engine.inputs.read import plain_id
 from eval_engine.inputs.score_files import Files, ScoreFile, Source
 from eval_engine.lake.part_files import MANIFEST, Target, writing
@@ -48,11 +50,9 @@ class Table(NamedTuple):
 class Pairs(NamedTuple):
     """A label table."""
 
-    rows: DataFrame | None  # user_id, item_id, value, maybe exposure_probability; None if workers read the files
+    rows: DataFrame | None  # our columns (inputs/label_sets.py); None if workers read the files
     files: tuple[str, ...]
-    columns: dict[
-        str, str
-    ]  # what user_id, item_id, value and, if exposures have it, exposure_probability are called in the files
+    columns: dict[str, str]  # what our columns are called in the files; the optional one only if there is one
     n_bytes: int  # of the files, more or less
 
 
@@ -60,10 +60,9 @@ class RankingRequest(NamedTuple):
     """What is ranked and judged together."""
 
     tables: Sequence[Table]
-    labels: dict[str, Pairs]  # by source
+    labels: dict[str, Pairs]  # by source: label sets, and feedback
     models: tuple[str, ...]  # that must have scored every labelled user, kept ones among them
     kept: DataFrame | None  # model, user_id of models that are ranked already
-    unseen: bool  # logged pairs are no candidates
     all_labels: bool  # assembled.rows tells the labels of every user
     id_type: str
     positive: Positive | None = None  # of exposures; None: they are not counted
@@ -77,9 +76,9 @@ class Assembled(NamedTuple):
     files: Files
     splits: list[Split]
     id_type: str
-    ranking: Ranking  # as asked, and whether the exposures come with their probabilities
+    ranking: Ranking  # as asked, and which label sets come with probabilities
     partitions: int  # of shuffles
-    n_tasks: int  # that rank users whose rows lie together, each those of some neighbouring splits' tasks
+    n_tasks: int  # that rank users whose rows are contiguous, each those of some neighbouring splits' tasks
 
 
 def assembled(spark: SparkSession, asked: RankingRequest, ranking: Ranking) -> Assembled:
@@ -103,10 +102,9 @@ def assembled(spark: SparkSession, asked: RankingRequest, ranking: Ranking) -> A
     n_tasks = reading_tasks(files, splits, partitions)
     n_shards = partitions * max(1, -(-n_bytes // (partitions * CELL_BYTES)))
     block_rows = tuple(_block_rows(source, ranking) for _, source, _ in files)
-    ranking = ranking._replace(probabilities=any(PROBABILITY in table.columns for table in asked.labels.values()))
-    how = Assembly(
-        ranking, files, block_rows, asked.models, asked.unseen, asked.all_labels, asked.id_type, asked.positive
-    )
+    known = [name for name in LABEL_SETS if name in asked.labels and _has_probabilities(name, asked.labels[name])]
+    ranking = ranking._replace(probabilities=tuple(known))
+    how = Assembly(ranking, files, block_rows, asked.models, asked.all_labels, asked.id_type, asked.positive)
     blobs = reduce(DataFrame.unionByName, _blobs(spark, asked, files, splits, partitions, n_shards))
     rows = (
         blobs.repartitionById(partitions, "shard")
@@ -135,7 +133,7 @@ def assembled(spark: SparkSession, asked: RankingRequest, ranking: Ranking) -> A
 def _blobs(
     spark: SparkSession, asked: RankingRequest, files: Files, splits: list[Split], n_readers: int, n_shards: int
 ) -> list[DataFrame]:
-    """BLOBS of labelled pairs and of who lies where."""
+    """BLOBS of labelled pairs, and of users and where their scores are stored."""
     by_spark = {table.source.number for table in asked.tables if table.rows is not None}
     mine = [split for split in splits if files[split.file].source.number not in by_spark]
     pairs = pair_splits(
@@ -151,10 +149,9 @@ def _blobs(
         )
     for source, label_table in asked.labels.items():
         if label_table.rows is not None:
-            number = F.lit(NUMBER[source]).cast("tinyint").alias("source")
-            found.append(
-                label_table.rows.select(number, *label_table.columns).mapInArrow(scanned_pairs(n_shards), BLOBS)
-            )
+            number, renamed = F.lit(NUMBER[source]).cast("tinyint").alias("source"), probability_column(source)
+            columns = [F.col(name).alias(PROBABILITY if name == renamed else name) for name in label_table.columns]
+            found.append(label_table.rows.select(number, *columns).mapInArrow(scanned_pairs(n_shards), BLOBS))
     for table in asked.tables:
         if table.rows is not None:
             model = F.lit(table.source.model) if table.source.model else F.col("model")
@@ -168,6 +165,10 @@ def _blobs(
     if asked.kept is not None:
         found.append(asked.kept.select("model", "user_id").mapInArrow(kept_users(n_shards), BLOBS))
     return found
+
+
+def _has_probabilities(source: str, pairs: Pairs) -> bool:
+    return probability_column(source) in pairs.columns
 
 
 def _block_rows(source: Source, ranking: Ranking) -> int:
@@ -189,12 +190,7 @@ def plans(found: Assembled) -> list[Plan]:
 
 def ranked_rows(plans: list[Plan], id_type: str) -> DataFrame:
     """The ranks table's rows, but for run_id and inputs."""
-    columns = (
-        RANKS.columns(id_type)
-        .replace("run_id STRING NOT NULL, ", "")
-        .replace("inputs STRING NOT NULL, ", "")
-        .replace(" NOT NULL", "")
-    )
+    columns = RANKS.row_ddl(id_type, without=("run_id", "inputs"))
     return reduce(DataFrame.unionByName, [plan.rows.mapInArrow(plan.worker, columns) for plan in plans])
 
 

@@ -1,11 +1,12 @@
-"""Ranks users whose long rows lie in several places, without moving a score: two passes over the rows where they lie.
+"""Ranks users whose long rows are scattered over files, moving no scores but those of labels, top lists and training
+pairs: two passes over the rows.
 
     pass 1   each task finds, in its part of the rows, the scores of labels            by user: the score of every label
-    pass 2   each task counts what is above and level with every label in its part,    by user: counts add up, top lists merge
-             and the part's first k
+    pass 2   each task counts what is above and level with every label in its part,    by user: counts add up, top lists
+             and the part's first k                                                    merge
 
-What is shuffled are labels' numbers and top lists, in blobs (blobs.py), to tasks and to shards of users in turn. A task's rows are at most a few million, so its part of a
-user's list is nearly always one piece.
+What is shuffled are labels' numbers and top lists, in blobs (spark/arrow_blobs.py), to tasks and to shards of users in
+turn. A task's rows are at most a few million, so its part of a user's list is nearly always one piece.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from eval_engine.inputs.labels import SOURCES
 from eval_engine.inputs.score_files import Files
 from eval_engine.ranking.scattered_worker import (
     TASK_PARCELS,
@@ -60,9 +60,9 @@ def scattered_plan(
 
 def labels_schema(id_type: str, ranking: Ranking) -> str:
     """The labels by user, as blobs of the kind `labels` hold them."""
-    more = {"random": ", probabilities: BINARY"} if ranking.probabilities else {}
-    lists = ", ".join(f"{source} STRUCT<positions: BINARY, values: BINARY{more.get(source, '')}>" for source in SOURCES)
-    return f"user_id {id_type}, {lists}, excluded BINARY"
+    more = dict.fromkeys(ranking.probabilities, ", probabilities: BINARY")
+    lists = [f"{name} STRUCT<positions: BINARY, values: BINARY{more.get(name, '')}>" for name in ranking.label_sets]
+    return f"user_id {id_type}, {', '.join(lists)}, excluded BINARY"
 
 
 def rows_of_blobs(assembled: DataFrame, kind: str, schema: str) -> DataFrame:

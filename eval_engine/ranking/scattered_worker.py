@@ -1,4 +1,4 @@
-"""What a Python worker does with users whose long rows lie in several places: each task has a part of each user's list.
+"""What a Python worker does with users whose long rows are scattered over files: each task has a part of each user's list.
 
     parts_of       the plan of the tasks: which users they have rows of, with these users' labels
     find_labels    first pass: the scores of the labels that are in this part
@@ -6,7 +6,8 @@
     count_parts    second pass: above and level of every label, and the first k, among the rows of this part
     merge_parts    a user's parts together: its row of the ranks table
 
-Between them travel, per user and part, numbers of labels and top lists, packed (packed.py), many to a blob: to the task that has the part, or to the user's shard.
+Between them travel, per user and part, numbers of labels, top lists and, where they are candidates, scores of training
+pairs, packed (spark/binary_lists.py), many to a blob: to the task that has the part, or to the user's shard.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.inputs.file_stamp import Stamped, unchanged
-from eval_engine.inputs.labels import SOURCES
+from eval_engine.inputs.label_sets import LABEL_SETS
 from eval_engine.inputs.score_files import Files, Source
 from eval_engine.kernels import rank_lists
-from eval_engine.kernels.ragged import side_by_side
 from eval_engine.ranking.long_file import Ids, batches, item_ids, models_of, rows_of
 from eval_engine.ranking.long_worker import ListFacts, list_ranks
-from eval_engine.ranking.ranks_batch import Ints, Users, users_of_plan
+from eval_engine.ranking.ranks_batch import Floats, Ints, Users, labels_side_by_side, users_of_plan
 from eval_engine.ranking.settings import Ranking
 from eval_engine.ranking.splits import Split
 from eval_engine.ranking.user_shards import LABELS, by_shard
@@ -36,7 +36,6 @@ TASK_PARCELS = "task INT, kind STRING, rows BINARY"
 PARTS, SCORES, COUNTED = "parts", "scores", "counted"  # kinds
 COUNTS = ("n_rows", "candidates", "outside", "nan", "twice", "checksum")  # BIGINT, added up over the parts
 KEYS = ("model", "user_id", "input")
-LABEL_COLUMNS = (*SOURCES, "excluded")
 
 
 class Part(NamedTuple):
@@ -63,9 +62,7 @@ def parts_of() -> Worker:
                     continue
                 assert labels is not None
                 known = labels.take(_found(rows.column("user_id"), labels.column("user_id")))
-                columns = {name: rows.column(name) for name in KEYS} | {
-                    name: known.column(name) for name in LABEL_COLUMNS
-                }
+                columns = {name: rows.column(name) for name in KEYS} | _labels(known)
                 yield _blobs("task", np.full(rows.num_rows, task, np.int32), PARTS, pa.RecordBatch.from_pydict(columns))
 
     return run
@@ -89,8 +86,8 @@ def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split], n_shard
         prepare_worker()
         task, plan, _ = _task(blobs)
         for part in _parts(task, plan, files, splits, ranking):
-            offsets, positions, _ = side_by_side([part.users.positions[name] for name in SOURCES])
-            found = rank_lists.find(part.lists, offsets, positions, *part.users.excluded, ranking.n_items)
+            labels = labels_side_by_side(part.users, ranking.frame)
+            found = rank_lists.find(part.lists, labels.offsets, labels.positions, *part.users.excluded, ranking.n_items)
             sums = (
                 np.diff(part.lists.offsets),
                 found.candidates,
@@ -102,7 +99,7 @@ def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split], n_shard
             columns = {name: part.plan.column(name) for name in KEYS}
             columns |= {
                 "task": pa.array(np.full(len(part.users), task, np.int32)),
-                "scores": pack(found.label_scores.astype(np.float64), offsets),
+                "scores": pack(found.label_scores.astype(np.float64), labels.offsets),
             }
             columns |= {name: pa.array(values, pa.int64()) for name, values in zip(COUNTS, sums, strict=True)}
             yield by_shard(pa.RecordBatch.from_pydict(columns), SCORES, n_shards)
@@ -134,7 +131,8 @@ def merge_labels() -> Worker:
 
 
 def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split], n_shards: int) -> Worker:
-    """In: TASK_PARCELS of one task's parts and scores. Out: BLOBS of what merge_labels made, and above, level, top_positions, top_scores of this part."""
+    """In: TASK_PARCELS of one task's parts and scores. Out: BLOBS of what merge_labels made, and above, level,
+    top_positions, top_scores, trained_scores of this part."""
 
     def run(blobs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
@@ -146,10 +144,13 @@ def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split], n_shard
                 pc.and_(pc.equal(scores.column("input"), number), pc.equal(scores.column("model"), model))
             )
             known = known.take(_found(part.plan.column("user_id"), known.column("user_id")))
-            offsets, thresholds = unpack(known.column("scores"), np.float64)
-            nothing = np.zeros(offsets.size, np.int64), np.zeros(0, np.int32)
-            lists = rank_lists.find(part.lists, *nothing, *part.users.excluded, ranking.n_items).lists
-            above, level = rank_lists.count(lists, offsets, thresholds.astype(lists.scores.dtype))
+            offsets, label_scores = unpack(known.column("scores"), np.float64)
+            nothing, out = (np.zeros(offsets.size, np.int64), np.zeros(0, np.int32)), part.users.excluded
+            found = rank_lists.find(part.lists, *nothing, *out, ranking.n_items)
+            lists, whole = found.lists, labels_side_by_side(part.users, ranking.frame).whole
+            label_scores = label_scores.astype(lists.scores.dtype)
+            above, level = rank_lists.count(lists, offsets, label_scores)
+            rank_lists.add_excluded((above, level), offsets, label_scores, whole, out.offsets, found.excluded_scores)
             top_positions, top_scores = rank_lists.first(lists, min(ranking.top, ranking.n_items))
             there = top_positions >= 0
             starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
@@ -158,6 +159,7 @@ def count_parts(ranking: Ranking, files: Files, splits: Sequence[Split], n_shard
             columns |= {
                 "top_positions": pack(top_positions[there].astype(np.int32), starts),
                 "top_scores": pack(top_scores[there].astype(np.float64), starts),
+                "trained_scores": _trained_scores(out.offsets, found.excluded_scores, ranking.frame),
             }
             yield by_shard(pa.RecordBatch.from_pydict(columns), COUNTED, n_shards)
 
@@ -171,7 +173,7 @@ def merge_parts(ranking: Ranking, sources: dict[int, Source]) -> Worker:
     def run(blobs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         for shard in _shards(blobs):
-            if COUNTED not in shard:  # labels of users whose rows lie together
+            if COUNTED not in shard:  # labels of users whose rows are contiguous
                 continue
             labels, counted = decode(shard[LABELS]), decode(shard[COUNTED])
             for number in pc.unique(counted.column("input")).to_pylist():
@@ -192,17 +194,19 @@ def _merged(
     """The lists' rows of the ranks table; list n's parts are heads[n] : heads[n + 1]."""
     first = parts.take(pa.array(heads[:-1]))
     known = labels.take(_found(first.column("user_id"), labels.column("user_id")))
-    columns = {name: first.column(name) for name in KEYS} | {name: known.column(name) for name in LABEL_COLUMNS}
+    columns = {name: first.column(name) for name in KEYS} | _labels(known)
     users = users_of_plan(pa.RecordBatch.from_pydict(columns))
-    offsets, _, where = side_by_side([users.positions[name] for name in SOURCES])
+    own = labels_side_by_side(users, ranking.frame)
     above, level = (
-        rank_lists.merged_counts(heads, offsets, unpack(parts.column(name), np.int32)[1]) for name in ("above", "level")
+        rank_lists.merged_counts(heads, own.offsets, unpack(parts.column(name), np.int32)[1])
+        for name in ("above", "level")
     )
     rows, positions = unpack(parts.column("top_positions"), np.int32)
     scores = unpack(parts.column("top_scores"), np.float64)[1].astype(source.dtype)
     top = rank_lists.first(
         rank_lists.Lists(rows[heads], positions, scores), min(ranking.top, ranking.n_items)
     )  # of all its parts' first k
+    trained, trained_scores = unpack(parts.column("trained_scores"), np.float64)
     sums = {name: first.column(name).to_numpy() for name in COUNTS}
     # Rows as many as items, but not each item once: some item is there twice, in different parts.
     again = (sums["n_rows"] == ranking.n_items) & (sums["outside"] == 0) & (sums["checksum"] != whole)
@@ -214,13 +218,26 @@ def _merged(
         above,
         level,
         *top,
+        (trained[heads], trained_scores.astype(source.dtype)),
         sums["n_rows"],
         sums["candidates"],
         sums["outside"],
         sums["nan"],
         twice,
     )
-    return list_ranks(users, facts, where, source, ranking)
+    return list_ranks(users, facts, own, source, ranking)
+
+
+def _labels(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of rows of labels that tell the labels."""
+    return {name: rows.column(name) for name in (*LABEL_SETS, "excluded") if name in rows.schema.names}
+
+
+def _trained_scores(offsets: Ints, scores: Floats, frame: str) -> pa.Array:
+    """The scores of each user's training pairs that have one, if they are candidates of some labels."""
+    there = ~np.isnan(scores) if frame == "all_items" else np.zeros(scores.size, np.bool_)
+    starts = np.concatenate([[0], np.cumsum(there)])[offsets]
+    return pack(scores[there].astype(np.float64), starts)
 
 
 def _copies(top_positions: Ints) -> Ints:

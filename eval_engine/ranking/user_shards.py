@@ -1,12 +1,15 @@
-"""What is known of users, on its way to their shards: labelled pairs, and entries that tell where scores lie (model, user, file, rows). No score is read.
+"""What is known of users, on its way to their shards: labelled pairs, and entries that tell where scores are stored
+(model, user, file, rows). No score is read.
 
     read_splits      workers read label files, and the user column of score files, themselves
     scanned_pairs    pairs of a label table that Spark reads
-    scanned_rows     entries of a dense score table of which only Spark knows which rows count, or what its columns are called
-    kept_users       users of models that are ranked already: they lie in no file
+    scanned_rows     entries of a dense score table of which only Spark knows which rows count, or what its columns are
+                     called
+    kept_users       users of models that are ranked already: they are in no file
 
-An entry of a dense table is one row; of a long table it is the rows of a user in a part of a file, which may have rows of others between them. Rows travel in blobs
-(blobs.py), one per shard; a shard is a hash of the user's id, so that all that is known of a user meets in one shard.
+An entry of a dense table is one row; of a long table it is the rows of a user in a part of a file, which may have rows of
+others between them. Rows travel in blobs (spark/arrow_blobs.py), one per shard; a shard is a hash of the user's id, so
+that all that is known of a user meets in one shard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +23,14 @@ import pyarrow as pa
 from eval_engine.errors import DataError
 from eval_engine.inputs.dense_file import unreadable
 from eval_engine.inputs.file_stamp import Stamped, stamped, unchanged
-from eval_engine.inputs.labels import NUMBER, PROBABILITY, TABLE
+from eval_engine.inputs.label_sets import NUMBER, TABLE, probability_column
+from eval_engine.inputs.labels import PROBABILITY
 from eval_engine.inputs.score_files import Files
 from eval_engine.kernels.user_shards import shards_of_numbers, shards_of_text
 from eval_engine.ranking.long_file import BATCH_ROWS, batches, models_of, spans
 from eval_engine.ranking.splits import Split, row_groups
 from eval_engine.spark.arrow_blobs import Ints, encode_by_key, rebatch
+from eval_engine.spark.task_sizes import assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.stored_file import located, parquet_batches
@@ -46,11 +51,11 @@ ENTRIES = {
 class PairSplit(NamedTuple):
     """Rows first_row to end_row of a file of a label table, read by one reader."""
 
-    source: str  # random, truth, logged
+    source: str  # a label set, or feedback
     file: Stamped
     columns: dict[
         str, str
-    ]  # what user_id, item_id, value and, if the table has it, exposure_probability are called there
+    ]  # what our columns (inputs/label_sets.py) are called there; the optional one if there is one
     first_row: int
     end_row: int
     reader: int
@@ -78,7 +83,7 @@ def read_splits(
 def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
     names, probability = (
         [split.columns[name] for name in ("user_id", "item_id", "value")],
-        split.columns.get(PROBABILITY),
+        split.columns.get(probability_column(split.source) or ""),
     )
     wanted = names if probability is None else [*names, probability]
     try:
@@ -102,7 +107,9 @@ def _pairs_of(split: PairSplit) -> Iterator[pa.RecordBatch]:
 
 
 def pair_splits(tables: Mapping[str, tuple[Sequence[str], dict[str, str]]], n_readers: int) -> list[PairSplit]:
-    """Splits of the label tables' files (source: files, columns): row groups, cut further where there are fewer of them than readers."""
+    """Splits of the label tables' files (source: files, columns): row groups, cut further where there are fewer of them
+    than readers. Neighbours in a file that go to one reader are one split: to read a split takes the file's footer, and
+    that of a file of 12,500 row groups as long as its rows."""
     jobs = [
         (source, file, columns) for source, (files, columns) in tables.items() for file in stamped(TABLE[source], files)
     ]
@@ -112,21 +119,28 @@ def pair_splits(tables: Mapping[str, tuple[Sequence[str], dict[str, str]]], n_re
         return [n_rows for n_rows, _ in row_groups(file.path, columns["user_id"], file.table)]
 
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(groups, jobs))
-    pieces = -(-n_readers // max(1, sum(map(len, found))))
-    splits: list[PairSplit] = []
-    for (source, file, columns), sizes in zip(jobs, found, strict=True):
+        sizes = list(pool.map(groups, jobs))
+    n_cuts = -(-n_readers // max(1, sum(map(len, sizes))))
+    pieces = []
+    for (source, file, columns), of_file in zip(jobs, sizes, strict=True):
         first = 0
-        for n_rows in sizes:
-            cuts = np.linspace(first, first + n_rows, pieces + 1).astype(np.int64).tolist()
-            for start, end in pairwise(cuts):
-                splits.append(PairSplit(source, file, columns, start, end, len(splits) % n_readers))
+        for n_rows in of_file:
+            cuts = np.linspace(first, first + n_rows, n_cuts + 1).astype(np.int64).tolist()
+            pieces += [PairSplit(source, file, columns, start, end, 0) for start, end in pairwise(cuts)]
             first += n_rows
+    readers = assign_tasks([piece.end_row - piece.first_row for piece in pieces], n_readers)
+    splits: list[PairSplit] = []
+    for piece, reader in zip(pieces, readers, strict=True):
+        before = splits[-1] if splits else None
+        if before and before.reader == reader and before.source == piece.source and before.file == piece.file:
+            splits[-1] = before._replace(end_row=piece.end_row)
+        else:
+            splits.append(piece._replace(reader=reader))
     return splits
 
 
 def scanned_pairs(n_shards: int) -> Worker:
-    """In: source (a NUMBER), user_id, item_id, value and, if the table has it, exposure_probability. Out: BLOBS of them."""
+    """In: source (a NUMBER), user_id, item_id, value and, if the table has it, probability. Out: BLOBS of them."""
 
     def run(scanned: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
@@ -194,7 +208,7 @@ def scanned_rows(files: Files, splits: Sequence[Split], table: int, n_shards: in
 
 
 def kept_users(n_shards: int) -> Worker:
-    """In: model, user_id. Out: BLOBS of entries that lie in no file."""
+    """In: model, user_id. Out: BLOBS of entries that are in no file."""
 
     def run(kept: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
@@ -234,7 +248,8 @@ def _entries(
 
 
 def by_shard(rows: pa.RecordBatch, kind: str, n_shards: int) -> pa.RecordBatch:
-    """BLOBS of some rows with a user_id. Labels without one are spread over the shards: each is judged alone, and there may be many."""
+    """BLOBS of some rows with a user_id. Labels without one are spread over the shards: each is judged alone, and there
+    may be many."""
     shards = shards_of(rows.column("user_id"), n_shards)
     if kind == LABELS and (nobody := np.flatnonzero(rows.column("user_id").is_null())).size:
         shards[nobody] = nobody % n_shards

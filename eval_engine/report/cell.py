@@ -2,8 +2,8 @@
 
     0.0323   0.0311 to 0.0335   ▲2   ▽1   –
 
-▲2: the scheme puts the model above 2 models that the reference places higher; ▼1: below 1 that it places lower. A hollow mark (△, ▽) says
-that all of it may be noise, so that the difference does not hang on a colour.
+▲2: the scheme puts the model above 2 models that the reference places higher; ▼1: below 1 that it places lower. A
+hollow mark (△, ▽) means that all of it may be noise, so that no meaning depends on colour alone.
 """
 
 import math
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow, defined
 from eval_engine.report.orders import Agreement, in_clear_flip, misplaced
-from eval_engine.report.panel import Panel, Scheme
+from eval_engine.report.panel import Panel
+from eval_engine.report.scheme import Scheme
 
 UNDEFINED = "–"
 MIN_DIGITS, MAX_DIGITS = 4, 9
@@ -41,10 +42,10 @@ def interval_text(row: EstimateRow | ComparisonRow | None, decimals: int) -> str
     return f"{row.low:.{decimals}f} to {row.high:.{decimals}f}"
 
 
-def mark_text(held: Agreement, model: str) -> str:
-    """How many models it is wrongly above and below; empty if it stands right."""
-    too_high, too_low = misplaced(held).get(model, (0, 0))
-    up, down = "▲▼" if in_clear_flip(held, model) else "△▽"
+def mark_text(compared: Agreement, model: str) -> str:
+    """How many models it is wrongly above and below; empty if its place is right."""
+    too_high, too_low = misplaced(compared).get(model, (0, 0))
+    up, down = "▲▼" if in_clear_flip(compared, model) else "△▽"
     return " ".join(([f"{up}{too_high}"] if too_high else []) + ([f"{down}{too_low}"] if too_low else []))
 
 
@@ -59,9 +60,9 @@ def percent_text(share: float) -> str:
 
 
 def best_value(panel: Panel, scheme: Scheme) -> float | None:
-    """The largest value of a column, to be set in bold; None if fewer than two models have one."""
+    """The largest value of a column, to be set in bold; None if fewer than two models have one, or none is better."""
     values = [v for model in panel.models if (v := panel.value(scheme, model)) is not None]
-    return max(values) if len(values) > 1 else None
+    return max(values) if len(values) > 1 and scheme.judges else None
 
 
 def users_text(panel: Panel) -> str:
@@ -70,7 +71,11 @@ def users_text(panel: Panel) -> str:
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
         used, left_out = _range([r.n_users for r in rows]), _range([r.n_left_out for r in rows])
-        text = f"{used} users" if left_out in (UNDEFINED, "0") else f"{used} users, {left_out} left out{_whom(rows)}"
+        text = (
+            f"{used} users"
+            if left_out in (UNDEFINED, "0")
+            else f"{used} users, {left_out} left out{_left_out_words(rows)}"
+        )
         if unknown := max((r.n_unknown for r in rows if not r.reason), default=0):
             text += f", up to {unknown:,} not known from partial lists"
         schemes_of.setdefault(text, []).append(scheme.name)
@@ -79,7 +84,7 @@ def users_text(panel: Panel) -> str:
 
 def reasons(panel: Panel) -> list[str]:
     """Why numbers are missing, once per column."""
-    found = []
+    lines = []
     for scheme in panel.schemes:
         rows = [panel.rows[scheme, model] for model in panel.models if (scheme, model) in panel.rows]
         missing = [
@@ -88,16 +93,14 @@ def reasons(panel: Panel) -> list[str]:
         if missing:
             of = "" if len(missing) == len(rows) else f" of {names_text([row.model for row in missing])}"
             also = "" if len({row.reason for row in missing}) == 1 else f" ({missing[0].model}; the others likewise)"
-            found.append(f"{scheme.name}{of}: {missing[0].reason}{also}.")
-    return found
+            lines.append(f"{scheme.name}{of}: {missing[0].reason}{also}.")
+    return lines
 
 
 def open_ties(panel: Panel) -> list[str]:
     """Where equal scores move a value beyond its interval, once per column."""
-    found = []
-    for scheme in (
-        s for s in panel.schemes if s in (panel.truth, panel.reference) or s not in map(panel.target_of, panel.schemes)
-    ):
+    lines, targets = [], {panel.own_target(scheme) for scheme in panel.schemes}
+    for scheme in (s for s in panel.schemes if s not in targets):
         ranges = []
         for model in panel.models:
             row = panel.rows.get((scheme, model))
@@ -105,10 +108,9 @@ def open_ties(panel: Panel) -> list[str]:
                 ranges.append(f"{model} {ties_text(row, digits(panel, scheme))}")
         if ranges:
             more = f", and {len(ranges) - 3} more" if len(ranges) > 3 else ""
-            found.append(
-                f"{scheme.name}, equal scores ordered against or for the model: {', '.join(ranges[:3])}{more}."
-            )
-    return found
+            ordered = "equal scores ordered against or for the model"
+            lines.append(f"{scheme.name}, {ordered}: {', '.join(ranges[:3])}{more}.")
+    return lines
 
 
 def _beyond(larger: float | None, smaller: float | None) -> bool:
@@ -121,14 +123,14 @@ def ties_text(row: EstimateRow | None, decimals: int) -> str:
     return "" if low == high or UNDEFINED in (low, high) else f"{low} to {high}"
 
 
-def names_text(names: Sequence[str], most: int = 3) -> str:
+def names_text(names: Sequence[str], most: int = 3, things: str = "models") -> str:
     """`a, b and c`; beyond a few, their number."""
     if len(names) > most:
-        return f"{len(names)} models"
+        return f"{len(names)} {things}"
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
-def _whom(rows: list[EstimateRow]) -> str:
+def _left_out_words(rows: list[EstimateRow]) -> str:
     words = {row.left_out for row in rows}
     return f" ({(words.pop() or '').removeprefix('users ')})" if len(words) == 1 and None not in words else ""
 

@@ -1,4 +1,4 @@
-"""A check of the random exposures as the report tells it: its name, its verdict, and a sentence with its figures."""
+"""A check of the random exposures in the report: its name, its verdict, and a sentence with its figures."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ ORDER = ("uniform_exposure", "overlap", "positives_per_user", "score_coverage")
 
 
 class CheckLine(NamedTuple):
-    """A check and what it says."""
+    """A check, its verdict and its figures in words."""
 
     check: str
     verdict: str
@@ -31,5 +31,5 @@ def failed(lines: Iterable[CheckLine]) -> tuple[str, ...]:
 
 
 def doubt(checks: tuple[str, ...]) -> str:
-    """What is said of every verdict that rests on data which failed these checks; empty if there is none."""
+    """The remark on every verdict that rests on data which failed these checks; empty if none failed."""
     return f"not to be relied on ({' and '.join(checks)} failed)" if checks else ""

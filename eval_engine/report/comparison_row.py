@@ -22,15 +22,16 @@ class ComparisonRow(NamedTuple):
     p: float | None
     p_holm: float | None  # adjusted over all pairs of the estimator
     verdict: str  # a better, b better, equivalent, not decided
-    wins: int | None = None  # users on whom model_a is better
+    wins: int | None = None  # users for which model_a is better
     ties: int | None = None
     losses: int | None = None
     margin: float | None = None  # of equivalence
-    users_needed: int | None = None  # to tell the two apart, the other pairs aside
+    users_needed: int | None = None  # to decide this pair, were it the only one
     power: float | None = None
+    slice: str | None = "all"  # which users or items: `category=toys`; the whole: `all`, or NULL
 
     def turned(self) -> Self:
-        """The same, said of model_b."""
+        """The same comparison with the two models exchanged."""
         return self._replace(
             model_a=self.model_b,
             model_b=self.model_a,

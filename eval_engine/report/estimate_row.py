@@ -1,7 +1,7 @@
 """One line of the estimates table as plain Python: what the report is made from.
 
-A number that does not exist (no user with a positive, one user only) is None or NaN and is shown as an en dash, never as 0; the reason stands
-under the table.
+A number that does not exist (no user with a positive, one user only) is None or NaN and is shown as an en dash, never
+as 0; the reason stands under the table.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeGuard
 
 
 class EstimateRow(NamedTuple):
-    """What one estimator says of one model, with its interval and the users it rests on."""
+    """One estimator's value of one model, with its interval and the number of users it rests on."""
 
     model: str
     estimator: str
@@ -26,8 +26,9 @@ class EstimateRow(NamedTuple):
     ties_low: float | None = None  # the value with equal scores ordered against the model
     ties_high: float | None = None  # and for it
     chance_best: float | None = None  # among the models of the run
-    left_out: str | None = None  # whom, in words
+    left_out: str | None = None  # which users, in words
     reason: str | None = None  # why there is no value, or no interval
+    slice: str | None = "all"  # which users or items: `category=toys`; the whole: `all`, or NULL
 
 
 def defined(x: float | None) -> TypeGuard[float]:

@@ -1,15 +1,17 @@
 """The order of models that each scheme gives, and the pairs it orders differently from the reference.
 
-A pair (a, b) is flipped when the scheme has a strictly above b and the reference b strictly above a. It is undecided when either side has
-the two equal or one of them undefined: that is no error, and is counted apart.
+A pair (a, b) is flipped when the scheme has a strictly above b and the reference b strictly above a. It is undecided
+when either side has the two equal or one of them undefined: that is no error, and is counted separately.
 
-A flip is clear when neither side is noise: the difference of the two models is beyond chance both in the scheme and in the reference. Where the two
-were compared user by user, that is p below 1 - confidence, adjusted over all pairs (Holm). Where they were not, both differences must be beyond their intervals,
+A flip is clear when neither side is noise: the difference of the two models is beyond chance both in the scheme and in
+the reference. Where the two were compared user by user, that is p below 1 - confidence, adjusted over all pairs (Holm).
+Where they were not, both differences must be beyond their intervals,
 
     |v_a - v_b| > sqrt(h_a^2 + h_b^2),     h = max(high - value, value - low), the half-width of an interval
 
-which treats the models' errors as independent. They share users and mostly err together, so the true interval of a difference is usually
-narrower: the test is conservative. A truth without an interval is exact; any other scheme without one is never clear.
+which treats the models' errors as independent. They share users and their errors are mostly correlated, so the true
+interval of a difference is usually narrower: the test is conservative. A truth without an interval is exact; any other
+scheme without one is never clear.
 """
 
 import math
@@ -18,7 +20,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from eval_engine.report.estimate_row import defined
-from eval_engine.report.panel import TRADITIONAL, TRUTHS, URE, Panel, Scheme
+from eval_engine.report.panel import Panel
+from eval_engine.report.scheme import ESTIMATE, NAIVE, TRUTH, Scheme
 
 
 class Order(NamedTuple):
@@ -41,7 +44,7 @@ class Flip(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """A scheme's order held against the reference's, pair by pair; the clear and widest flip first."""
+    """A scheme's order compared with the reference's, pair by pair; clear flips first, then the widest."""
 
     scheme: Scheme
     reference: Scheme
@@ -72,9 +75,12 @@ def prefers(panel: Panel, scheme: Scheme, a: str, b: str) -> str | None:
 
 
 def agreements(panel: Panel) -> tuple[Agreement, ...]:
-    """Every scheme that is held against the reference; without a truth only the traditional ones are."""
-    compared = panel.of(TRADITIONAL, *URE) if panel.has_truth else panel.of(TRADITIONAL)
-    return tuple(agreement(panel, scheme, panel.reference) for scheme in compared) if panel.reference else ()
+    """Every scheme that is compared with the reference: the naive ones, and with a truth the estimates too."""
+    reference = panel.reference
+    if reference is None or reference.role == NAIVE:
+        return ()
+    compared = panel.of(NAIVE, ESTIMATE) if panel.has_truth else panel.of(NAIVE)
+    return tuple(agreement(panel, scheme, reference) for scheme in compared)
 
 
 def agreement(panel: Panel, scheme: Scheme, reference: Scheme) -> Agreement:
@@ -88,15 +94,15 @@ def agreement(panel: Panel, scheme: Scheme, reference: Scheme) -> Agreement:
     return Agreement(scheme, reference, math.comb(len(panel.models), 2), tuple(flips), undecided)
 
 
-def misplaced(found: Agreement) -> dict[str, tuple[int, int]]:
+def misplaced(compared: Agreement) -> dict[str, tuple[int, int]]:
     """Of each model in a flip: how many models it is wrongly above, and how many it is wrongly below."""
-    above, below = [f.above for f in found.flips], [f.below for f in found.flips]
+    above, below = [f.above for f in compared.flips], [f.below for f in compared.flips]
     return {model: (above.count(model), below.count(model)) for model in sorted({*above, *below})}
 
 
-def in_clear_flip(found: Agreement, model: str) -> bool:
+def in_clear_flip(compared: Agreement, model: str) -> bool:
     """Whether a flip of this model is clear."""
-    return any(f.clear for f in found.flips if model in (f.above, f.below))
+    return any(f.clear for f in compared.flips if model in (f.above, f.below))
 
 
 def _flips(panel: Panel, scheme: Scheme, reference: Scheme) -> Iterator[Flip]:
@@ -132,7 +138,5 @@ def _beyond_interval(panel: Panel, scheme: Scheme, a: str, b: str) -> bool:
 def _half_width(panel: Panel, scheme: Scheme, model: str) -> float:
     row = panel.rows[scheme, model]
     if defined(row.value) and defined(row.low) and defined(row.high):
-        return max(
-            row.high - row.value, row.value - row.low
-        )  # an interval cut off at 0 or 1 keeps its uncut half-width
-    return 0.0 if scheme.estimator in TRUTHS else math.inf
+        return max(row.high - row.value, row.value - row.low)  # of an interval cut at 0 or 1, the side that is not cut
+    return 0.0 if scheme.role == TRUTH else math.inf

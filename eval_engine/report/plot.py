@@ -1,11 +1,11 @@
-"""The report as one picture: what is estimated and how surely, the order that each scheme gives, who beats whom.
+"""The report as one picture: estimates with their intervals, the order that each scheme gives, which model beats which.
 
-On top: what must be read first (plot_head.py). Left: per model the truth and each URE with its interval, and a small
-tick where the quantity that it estimates really is, if that is not the truth. Right: a bump chart (plot_orders.py).
-Below: chances to be the best and a matrix of verdicts (plot_wins.py), where models were compared.
+On top: what must be read first (plot_head.py). Left: per model the truth and each estimate with its interval, and a
+small tick at the true value of the quantity that it estimates, if that is not the truth. Right: a bump chart
+(plot_orders.py). Below: chances to be the best and a matrix of verdicts (plot_wins.py), where models were compared.
 
-Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes. Colours are of the
-Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
+Nothing but the rows goes into the file (no date, no version of the software), so the same rows give the same bytes.
+Colours are of the Okabe-Ito palette, which colour-blind readers can distinguish; markers differ too.
 """
 
 import io
@@ -27,20 +27,19 @@ from eval_engine.report.answers import Answers
 from eval_engine.report.cell import percent_text
 from eval_engine.report.estimate_row import defined
 from eval_engine.report.pairwise_wins import PairwiseWins, outcome, pairwise_wins
-from eval_engine.report.panel import LABELS, TRUTHS, Panel, Scheme, panels
+from eval_engine.report.panel import Panel, panels
 from eval_engine.report.plot_head import draw_head, head
 from eval_engine.report.plot_orders import INK, MUTED, draw_orders
 from eval_engine.report.plot_wins import MOST, draw_chances, draw_matrix, head_height, row_height
+from eval_engine.report.scheme import ESTIMATE, Scheme
 from eval_engine.report.short_names import short_names
 from eval_engine.storage.atomic_file import write_atomically
 
 DPI = 160
 WIDTH = 15.0  # inches
-LEFT, RIGHT = (
-    (1.6, 6.0),
-    (8.55, 12.6),
-)  # inches from the left edge: where the two charts begin and end; names stand between them
-TOP, BOTTOM, ROW = 0.9, 1.15, 0.58  # inches above the charts, without the head; below them, and per model
+LEFT, RIGHT = (1.6, 6.0), (8.55, 12.6)  # inches from the left edge: where the two charts begin and end
+TOP, BOTTOM, ROW = 0.9, 1.15, 0.58  # inches above the charts, without the head; below them; per model at least
+LANE = 0.14  # inches per scheme of a model
 LANES = 0.6  # of a model's row
 CHANCES, MATRIX = (1.6, 5.3), (8.55, 14.7)  # inches from the left edge, of the lower charts
 CELL = 1.45  # inches of the matrix at most
@@ -64,25 +63,28 @@ STYLE = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
 }
-MARKS = {
-    **dict.fromkeys(TRUTHS, Mark(INK, "D", 6.5)),
-    "ure_balanced": Mark("#0072b2", "o", 7.0),
-    "ure_mean": Mark("#0072b2", "o", 7.0),
-    "ure_macro": Mark("#cc79a7", "^", 7.0),
-    "ure_micro": Mark("#009e73", "s", 6.2),
-}
+TRUTH_MARK = Mark(INK, "D", 6.5)
+MARKS = (  # of estimates, in the order of columns
+    Mark("#0072b2", "o", 7.0),
+    Mark("#cc79a7", "^", 7.0),
+    Mark("#009e73", "s", 6.2),
+    Mark("#e69f00", "v", 7.0),
+    Mark("#d55e00", "P", 7.0),
+    Mark("#56b4e9", "X", 7.0),
+)
 
 
 def save_plot(answers: Answers, path: str | Path, target: Metric | None = None) -> Path:
-    """Draw one target (the first, if not named) and write it as PNG."""
-    found = panels(answers)
-    return write_atomically(_png(_chosen(found, target), found, answers), path)
+    """Draw one target (if not named, the first by which models can be better) and write it as PNG."""
+    every = panels(answers)
+    return write_atomically(_png(_chosen(every, target), every, answers), path)
 
 
-def _chosen(found: list[Panel], target: Metric | None) -> Panel:
-    chosen = next((panel for panel in found if target in (None, panel.target)), None)
+def _chosen(every: list[Panel], target: Metric | None) -> Panel:
+    named = [panel for panel in every if target is None or str(target) == str(panel.target)]
+    chosen = next((panel for panel in named if panel.judges), named[0] if named else None)
     if chosen is None:
-        known = ", ".join(str(panel.target) for panel in found) or "none"
+        known = ", ".join(str(panel.target) for panel in every) or "none"
         raise DataError(
             f"estimates: no rows for {target or 'any metric'}, so there is nothing to draw. Metrics with rows: {known}."
         )
@@ -98,24 +100,29 @@ def _png(panel: Panel, every: list[Panel], answers: Answers) -> bytes:
 
 def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
     """The picture of this panel; every: all panels of the run."""
-    text, found, names = head(panel, every, answers.checks), pairwise_wins(panel), short_names(panel.models)
-    top, upper = text.height + TOP, ROW * max(len(panel.models), 3)
-    height = top + upper + BOTTOM + (_height(found, names) if found else 0.0)
+    text, wins, names = head(panel, every, answers.checks), pairwise_wins(panel), short_names(panel.models)
+    top, upper = text.height + TOP, _upper(panel)
+    height = top + upper + BOTTOM + (_height(wins, names) if wins else 0.0)
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     draw_head(figure, text)
     left, right = (_axes(figure, at, top, upper) for at in (LEFT, RIGHT))
-    shown = ["the truth"] * panel.has_truth + ["what URE says of it"] * any(s != panel.truth for s in _drawn(panel))
+    shown = ["the truth"] * panel.has_truth + ["estimates"] * bool(_estimates(panel))
     for x, caption in (
-        (0.02, f"{panel.target}: {', and '.join(shown)}"),
+        (0.02, f"{panel.target}: {' and '.join(shown)}" if shown else str(panel.target)),
         (0.455, "Which model is better: the order each scheme gives"),
     ):
         figure.text(x, 1 - (text.height + 0.2) / height, caption, size=11.5, color=MUTED, weight="bold")
     _draw_estimates(left, panel, answers.confidence, names)
     draw_orders(right, panel, names)
-    if found:
-        _draw_wins(figure, found, top + upper + BOTTOM, names)
+    if wins:
+        _draw_wins(figure, wins, top + upper + BOTTOM, names)
     return figure
+
+
+def _upper(panel: Panel) -> float:
+    """Inches of the upper charts."""
+    return max(ROW, LANE * len(_marks(panel))) * max(len(panel.models), 3)
 
 
 def _axes(figure: Figure, at: tuple[float, float], top: float, tall: float) -> Axes:
@@ -124,29 +131,29 @@ def _axes(figure: Figure, at: tuple[float, float], top: float, tall: float) -> A
     return figure.add_axes((at[0] / WIDTH, 1 - (top + tall) / height, (at[1] - at[0]) / WIDTH, tall / height))
 
 
-def _matrix(found: PairwiseWins) -> tuple[float, float]:
-    return MATRIX[0], min(MATRIX[1], MATRIX[0] + CELL * len(found.models))
+def _matrix(wins: PairwiseWins) -> tuple[float, float]:
+    return MATRIX[0], min(MATRIX[1], MATRIX[0] + CELL * len(wins.models))
 
 
-def _height(found: PairwiseWins, names: Mapping[str, str]) -> float:
+def _height(wins: PairwiseWins, names: Mapping[str, str]) -> float:
     """Inches of the lower charts with all that belongs to them."""
-    begin, end = _matrix(found)
-    return ABOVE + head_height(found, end - begin, names) + row_height(found) * min(len(found.models), MOST) + BELOW
+    begin, end = _matrix(wins)
+    return ABOVE + head_height(wins, end - begin, names) + row_height(wins) * min(len(wins.models), MOST) + BELOW
 
 
-def _draw_wins(figure: Figure, found: PairwiseWins, top: float, names: Mapping[str, str]) -> None:
+def _draw_wins(figure: Figure, wins: PairwiseWins, top: float, names: Mapping[str, str]) -> None:
     height = figure.get_figheight()
     figure.add_artist(Line2D([0.02, 0.98], [1 - top / height] * 2, color="#e4e7eb", linewidth=1))
-    title = textwrap.wrap(f"By {found.by}, {outcome(found)}", 120, max_lines=1, placeholder=" …")[0]
+    title = textwrap.wrap(f"By {wins.by}, {outcome(wins)}", 120, max_lines=1, placeholder=" …")[0]
     figure.text(0.02, 1 - (top + 0.45) / height, title, size=13, weight="bold")
-    n = len(found.models)
+    n = len(wins.models)
     best = f", the best {MOST} of {n} models" if n > MOST else ""
-    for x, text in ((0.02, "The chance to be the best"), (0.455, f"Who beats whom: row against column{best}")):
+    for x, text in ((0.02, "The chance to be the best"), (0.455, f"Which model beats which: row against column{best}")):
         figure.text(x, 1 - (top + 0.78) / height, text, size=11.5, color=MUTED, weight="bold")
-    tall = row_height(found) * min(n, MOST)
-    under = top + _height(found, names) - BELOW - tall
-    draw_chances(_axes(figure, CHANCES, under, tall), found, names)
-    draw_matrix(_axes(figure, _matrix(found), under, tall), found, names)
+    tall = row_height(wins) * min(n, MOST)
+    under = top + _height(wins, names) - BELOW - tall
+    draw_chances(_axes(figure, CHANCES, under, tall), wins, names)
+    draw_matrix(_axes(figure, _matrix(wins), under, tall), wins, names)
 
 
 def _draw_estimates(axes: Axes, panel: Panel, confidence: float, names: Mapping[str, str]) -> None:
@@ -164,37 +171,29 @@ def _draw_estimates(axes: Axes, panel: Panel, confidence: float, names: Mapping[
             axes.axhspan(place - 0.5, place + 0.5, color="#f6f7f9", zorder=0)
         _draw_model(axes, panel, model, place)
     axes.legend(
-        handles=_handles(panel), loc="upper center", bbox_to_anchor=(0.42, -0.58 / (ROW * max(len(panel.models), 3))),
+        handles=_handles(panel), loc="upper center", bbox_to_anchor=(0.42, -0.58 / _upper(panel)),
         ncols=5, frameon=False, fontsize=9.5, handletextpad=0.5, columnspacing=1.2,
     )  # fmt: skip
 
 
 def _draw_model(axes: Axes, panel: Panel, model: str, place: int) -> None:
-    drawn = _drawn(panel)
-    step = LANES / max(len(drawn) - 1, 1)
-    for lane, scheme in enumerate(drawn):
-        y = place + (lane - (len(drawn) - 1) / 2) * step
+    marks = _marks(panel)
+    step = LANES / max(len(marks) - 1, 1)
+    for lane, (scheme, mark) in enumerate(marks.items()):
+        y = place + (lane - (len(marks) - 1) / 2) * step
         if scheme == panel.truth and (truth := panel.value(scheme, model)) is not None:
-            axes.plot(
-                [truth, truth],
-                [y, y + LANES + 0.1],
-                color=INK,
-                linewidth=1,
-                linestyle=(0, (2, 2)),
-                alpha=0.45,
-                zorder=1,
-            )
-        _draw_estimate(axes, panel, scheme, model, y)
+            ends = [y, y + LANES + 0.1]
+            axes.plot([truth, truth], ends, color=INK, linewidth=1, linestyle=(0, (2, 2)), alpha=0.45, zorder=1)
+        _draw_estimate(axes, panel, scheme, mark, model, y)
 
 
-def _draw_estimate(axes: Axes, panel: Panel, scheme: Scheme, model: str, y: float) -> None:
-    row, mark = panel.rows.get((scheme, model)), _mark(scheme)
+def _draw_estimate(axes: Axes, panel: Panel, scheme: Scheme, mark: Mark, model: str, y: float) -> None:
+    row = panel.rows.get((scheme, model))
     if row is None or not defined(row.value):
         return
     if scheme != panel.truth and defined(row.low) and defined(row.high):
-        axes.plot(
-            [row.low, row.high], [y, y], color=mark.colour, linewidth=2.6, solid_capstyle="round", alpha=0.5, zorder=2
-        )
+        ends = [row.low, row.high]
+        axes.plot(ends, [y, y], color=mark.colour, linewidth=2.6, solid_capstyle="round", alpha=0.5, zorder=2)
     axes.plot(
         row.value,
         y,
@@ -205,41 +204,37 @@ def _draw_estimate(axes: Axes, panel: Panel, scheme: Scheme, model: str, y: floa
         markeredgewidth=0.8,
         zorder=4,
     )
-    own = panel.target_of(scheme)
-    if own is not None and own != panel.truth and (target := panel.value(own, model)) is not None:
+    own = panel.own_target(scheme)
+    if own is not None and (target := panel.value(own, model)) is not None:
         axes.plot(target, y, "|", color=mark.colour, markersize=13, markeredgewidth=2.2, zorder=3)
 
 
-def _mark(scheme: Scheme) -> Mark:
-    return MARKS["ure_mean" if scheme.label == LABELS["ure_mean"] else scheme.estimator]
+def _estimates(panel: Panel) -> list[Scheme]:
+    """The estimates that have a value."""
+    return [scheme for scheme in panel.of(ESTIMATE) if panel.has_value(scheme)]
 
 
-def _drawn(panel: Panel) -> list[Scheme]:
-    """The truth and the estimates, without columns that are empty, nor a second truth."""
-    return [s for s in panel.of(*MARKS) if panel.has_value(s) and (s.estimator not in TRUTHS or s == panel.truth)]
+def _marks(panel: Panel) -> dict[Scheme, Mark]:
+    """The schemes that are drawn on the left, and how: the truth, and the estimates that have a value."""
+    truth = {panel.truth: TRUTH_MARK} if panel.truth and panel.has_value(panel.truth) else {}
+    return truth | {scheme: MARKS[n % len(MARKS)] for n, scheme in enumerate(_estimates(panel))}
 
 
 def _handles(panel: Panel) -> list[Line2D]:
-    handles = []
-    for scheme in _drawn(panel):
-        mark = _mark(scheme)
-        line = 0 if scheme == panel.truth else 2
-        handles.append(
-            Line2D(
-                [], [], color=mark.colour, marker=mark.marker, markersize=mark.size, linewidth=line, label=scheme.label
-            )
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=mark.colour,
+            marker=mark.marker,
+            markersize=mark.size,
+            linewidth=0 if scheme == panel.truth else 2,
+            label=scheme.label,
         )
-    if any(panel.target_of(s) not in (None, panel.truth) for s in _drawn(panel)):
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=MUTED,
-                marker="|",
-                markersize=12,
-                markeredgewidth=2.2,
-                linewidth=0,
-                label="what that URE estimates",
-            )
-        )
+        for scheme, mark in _marks(panel).items()
+    ]
+    if any(panel.own_target(scheme) for scheme in _estimates(panel)):
+        tick = Line2D([], [], color=MUTED, marker="|", markersize=12, markeredgewidth=2.2, linewidth=0)
+        tick.set_label("what that one estimates")
+        handles.append(tick)
     return handles

@@ -1,6 +1,6 @@
 """The text above the charts of the picture: checks that did not pass; the title; the verdict by each metric.
 
-A failed check is framed in red on top of all: whoever is sent the picture alone must see it first.
+A failed check is framed in red on top of all: a reader who has only the picture must see it first.
 """
 
 import textwrap
@@ -19,7 +19,7 @@ from eval_engine.report.quality_block import notices
 EDGE = 0.02  # of the picture's width, left of all text
 COLOURS = {FAIL: "#b3000c", WARN: "#7d6400"}
 LETTERS, TITLE_LETTERS = 160, 100  # of a line
-METRICS = 8  # whose verdicts are told
+METRICS = 8  # whose verdicts are shown
 MARGIN, TITLE, LINE = 0.22, 0.29, 0.21  # inches above a block of text, of a line of the title, of another line
 
 
@@ -75,23 +75,23 @@ def draw_head(figure: Figure, text: Head) -> None:
         y = 1 - (MARGIN * 0.8 + LINE * n) / height
         figure.text(EDGE, y, line.text, va="top", color=line.colour, weight=line.weight)
     figure.text(EDGE, 1 - text.title_top / height, "\n".join(text.title), size=15.5, weight="bold", va="top")
-    for n, told in enumerate(text.verdicts):
+    for n, verdict in enumerate(text.verdicts):
         y = 1 - (text.verdicts_top + LINE * n) / height
-        figure.text(EDGE, y, told, va="top", weight="normal" if n else "bold")
+        figure.text(EDGE, y, verdict, va="top", weight="normal" if n else "bold")
 
 
 def _notice(checks: Sequence[CheckLine]) -> list[Line]:
     lines = []
     for notice in notices(checks):
         lines += [Line(text, COLOURS[notice.verdict], "bold") for text in textwrap.wrap(notice.title, LETTERS)]
-        lines += [Line(text, INK, "normal") for told in notice.lines for text in textwrap.wrap(told, LETTERS)]
+        lines += [Line(text, INK, "normal") for line in notice.lines for text in textwrap.wrap(line, LETTERS)]
     return lines
 
 
 def _best(every: Sequence[Panel]) -> list[str]:
     lines = [
-        textwrap.wrap(f"{metric}: {told}", LETTERS, max_lines=1, placeholder=" …")[0]
-        for metric, told in verdicts(every)
+        textwrap.wrap(f"{metric}: {sentence}", LETTERS, max_lines=1, placeholder=" …")[0]
+        for metric, sentence in verdicts(every)
     ]
     more = [f"{len(lines) - METRICS} more metrics: see the page"] if len(lines) > METRICS else []
     return [BY_METRIC, *lines[:METRICS], *more] if lines else []

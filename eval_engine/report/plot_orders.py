@@ -1,8 +1,8 @@
 """The bump chart: one column per scheme, best model on top, one line per model.
 
-A line is coloured where its model is placed too high or too low by the column that is further from the reference; a model that is wrongly
-above as many as it is wrongly below stays grey. Models with the same value stand next to each other and their values carry "=";
-a model without a value stands last, with a hollow dot.
+A line is coloured where its model is placed too high or too low by the column that is further from the reference; a
+model that is wrongly above as many as it is wrongly below stays grey. Models with the same value are next to each other
+and their values carry "="; a model without a value is last, with a hollow dot.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 
 from eval_engine.report.cell import digits, value_text
 from eval_engine.report.orders import Agreement, agreements, misplaced, order
-from eval_engine.report.panel import TRADITIONAL, URE, Panel, Scheme
+from eval_engine.report.panel import Panel
+from eval_engine.report.scheme import ESTIMATE, NAIVE, Scheme
 
 INK, MUTED, PALE = "#1b1f24", "#6b7280", "#c3c9d2"
 TOO_HIGH, TOO_LOW = "#d55e00", "#56b4e9"
@@ -20,15 +21,15 @@ STEPS = 24  # line pieces of one bend
 
 
 def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str]) -> None:
-    """Draw the order of every scheme that ranks models; names: what stands for each model in the picture."""
+    """Draw the order of every scheme that ranks models; names: the label of each model in the picture."""
     columns = (
-        *panel.of(TRADITIONAL),
+        *panel.of(NAIVE),
         *((panel.truth,) if panel.truth else ()),
-        *(s for s in panel.of(*URE) if panel.has_value(s)),
+        *(s for s in panel.of(ESTIMATE) if panel.has_value(s)),
     )
     if not columns:
         columns = panel.schemes
-    held = {a.scheme: a for a in agreements(panel)}
+    compared = {a.scheme: a for a in agreements(panel)}
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(panel.models) - 0.5, -0.5)
     axes.set_xlim(-0.15, max(len(columns) - 1, 1) + 0.15)
@@ -40,11 +41,11 @@ def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str]) -> None:
         if scheme == panel.reference:
             axes.axvspan(x - 0.15, x + 0.15, color="#eef0f3", zorder=0)
             axes.get_xticklabels()[x].set_fontweight("bold")
-        _draw_verdict(axes, panel, x, scheme, held.get(scheme), min(9, 40 / len(columns)))
-    _draw_lines(axes, panel, columns, {scheme: misplaced(a) for scheme, a in held.items()})
+        _draw_verdict(axes, panel, x, scheme, compared.get(scheme), min(9, 40 / len(columns)))
+    _draw_lines(axes, panel, columns, {scheme: misplaced(a) for scheme, a in compared.items()})
     _draw_ends(axes, panel, columns[0], 0, "right", names)
     _draw_ends(axes, panel, columns[-1], len(columns) - 1, "left", names)
-    if any(a.flips for a in held.values()):
+    if any(a.flips for a in compared.values()):
         _draw_legend(axes, panel)
 
 
@@ -103,16 +104,15 @@ def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str, name
         )
 
 
-def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, held: Agreement | None, size: float) -> None:
-    if held is None or held.n_pairs == 0:
+def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, compared: Agreement | None, size: float) -> None:
+    if compared is None or compared.n_pairs == 0:
         text = "the reference" if scheme == panel.reference and len(panel.models) > 1 else ""
-    elif held.flips:
-        text = f"{len(held.flips)} of {held.n_pairs} pairs\ndiffer"
+    elif compared.flips:
+        text = f"{len(compared.flips)} of {compared.n_pairs} pairs\ndiffer"
     else:
-        text = (
-            "same order" if not held.undecided else f"{len(held.undecided)} of {held.n_pairs} pairs\ntied or undefined"
-        )
-    strong = held is not None and bool(held.flips)
+        n_open = len(compared.undecided)
+        text = f"{n_open} of {compared.n_pairs} pairs\ntied or undefined" if n_open else "same order"
+    strong = compared is not None and bool(compared.flips)
     axes.annotate(
         text, (x, 0), (0, -6), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="top",
         size=size, color=INK if strong else MUTED, weight="bold" if strong else "normal", annotation_clip=False,
@@ -120,10 +120,9 @@ def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, held: Agreem
 
 
 def _draw_legend(axes: Axes, panel: Panel) -> None:
-    judge = "the truth" if panel.has_truth else "URE"
     handles = [
-        Line2D([], [], color=TOO_HIGH, linewidth=4, label=f"ranked higher than by {judge}"),
-        Line2D([], [], color=TOO_LOW, linewidth=4, label=f"ranked lower than by {judge}"),
+        Line2D([], [], color=TOO_HIGH, linewidth=4, label=f"ranked higher than by {panel.judge}"),
+        Line2D([], [], color=TOO_LOW, linewidth=4, label=f"ranked lower than by {panel.judge}"),
     ]
     height = axes.get_window_extent().height / axes.figure.dpi
     axes.legend(

@@ -1,7 +1,7 @@
-"""Who beats whom, drawn: each model's chance to be the best as a bar, and a matrix of verdicts, row against column.
+"""Which model beats which, drawn: each model's chance to be the best as a bar, and a matrix of verdicts.
 
-A verdict is a colour, a sign and a brightness (dark: the row is better, pale: it is worse), so that it is read in grey too. Of a few models the cells hold
-the difference. names: what stands for each model in the picture.
+A verdict is a colour, a sign and a brightness (dark: the row is better than the column, pale: it is worse), so that it
+can be read in grey too. Of a few models the cells hold the difference. names: the label of each model in the picture.
 """
 
 from collections.abc import Mapping
@@ -26,24 +26,24 @@ VERDICTS = {  # fill, ink, sign, in words
 }
 
 
-def head_height(found: PairwiseWins, width: float, names: Mapping[str, str]) -> float:
+def head_height(wins: PairwiseWins, width: float, names: Mapping[str, str]) -> float:
     """Inches of the matrix's column names."""
-    return 1.45 if _upright(found, width, names) else 0.4
+    return 1.45 if _upright(wins, width, names) else 0.4
 
 
-def row_height(found: PairwiseWins) -> float:
+def row_height(wins: PairwiseWins) -> float:
     """Inches of one model."""
-    return max(0.24, min(0.44, 7 / len(_models(found))))
+    return max(0.24, min(0.44, 7 / len(_models(wins))))
 
 
-def draw_chances(axes: Axes, found: PairwiseWins, names: Mapping[str, str]) -> None:
+def draw_chances(axes: Axes, wins: PairwiseWins, names: Mapping[str, str]) -> None:
     """Draw the bars, best model on top."""
-    models = _models(found)
-    size = _size(found)
-    _frame(axes, found, names)
+    models = _models(wins)
+    size = _size(wins)
+    _frame(axes, wins, names)
     axes.set_xlim(0, 1)
     axes.set_xticks([])
-    for place, chance in enumerate(found.chances[: len(models)]):
+    for place, chance in enumerate(wins.chances[: len(models)]):
         axes.barh(place, 1, height=0.5, color="#eef0f3", zorder=1)
         if defined(chance):
             axes.barh(place, chance, height=0.5, color=BAR, zorder=2)
@@ -58,30 +58,30 @@ def draw_chances(axes: Axes, found: PairwiseWins, names: Mapping[str, str]) -> N
         )
 
 
-def draw_matrix(axes: Axes, found: PairwiseWins, names: Mapping[str, str]) -> None:
+def draw_matrix(axes: Axes, wins: PairwiseWins, names: Mapping[str, str]) -> None:
     """Draw a cell for each pair, row against column."""
-    models = _models(found)
-    _frame(axes, found, names)
+    models = _models(wins)
+    _frame(axes, wins, names)
     axes.set_xlim(-0.5, len(models) - 0.5)
-    turn = 90 if _upright(found, _width(axes), names) else 0
-    axes.set_xticks(range(len(models)), [names[model] for model in models], size=_size(found), rotation=turn)
+    turn = 90 if _upright(wins, _width(axes), names) else 0
+    axes.set_xticks(range(len(models)), [names[model] for model in models], size=_size(wins), rotation=turn)
     axes.xaxis.tick_top()
     for y, row in enumerate(models):
         for x, column in enumerate(models):
-            _draw_cell(axes, found, x, y, None if row == column else found.pair(row, column))
-    used = {found.pair(a, b).verdict for a in models for b in models if a != b and found.pair(a, b)}  # type: ignore[union-attr]
+            _draw_cell(axes, wins, x, y, None if row == column else wins.pair(row, column))
+    used = {pair.verdict for a in models for b in models if a != b and (pair := wins.pair(a, b))}
     handles = [
         Patch(facecolor=fill, edgecolor=PALE, label=f"{sign} {words}")
         for verdict, (fill, _, sign, words) in VERDICTS.items()
         if verdict in used
     ]
     axes.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(0, -0.12 / _height(axes)), ncols=4, frameon=False, fontsize=9.5, borderaxespad=0,
-        handlelength=1.4, handleheight=1.1, handletextpad=0.6, columnspacing=1.6,
+        handles=handles, loc="upper left", bbox_to_anchor=(0, -0.12 / _height(axes)), ncols=4, frameon=False,
+        fontsize=9.5, borderaxespad=0, handlelength=1.4, handleheight=1.1, handletextpad=0.6, columnspacing=1.6,
     )  # fmt: skip
 
 
-def _draw_cell(axes: Axes, found: PairwiseWins, x: int, y: int, row: ComparisonRow | None) -> None:
+def _draw_cell(axes: Axes, wins: PairwiseWins, x: int, y: int, row: ComparisonRow | None) -> None:
     fill, ink, sign, _ = VERDICTS[row.verdict] if row else ("#f6f7f9", MUTED, "", "")
     axes.add_patch(
         Rectangle(
@@ -90,32 +90,32 @@ def _draw_cell(axes: Axes, found: PairwiseWins, x: int, y: int, row: ComparisonR
     )
     if row is None:
         return
-    if len(_models(found)) <= WITH_NUMBERS and found.decimals < 6 and defined(row.difference):
-        number = f"{'−' if row.difference < 0 else '+'}{value_text(abs(row.difference), found.decimals)}"
+    if len(_models(wins)) <= WITH_NUMBERS and wins.decimals < 6 and defined(row.difference):
+        number = f"{'−' if row.difference < 0 else '+'}{value_text(abs(row.difference), wins.decimals)}"
         sign = number if sign in "+−" else f"{sign} {number}"
-    axes.text(x, y, sign, ha="center", va="center", color=ink, size=_size(found) - 0.5, zorder=3)
+    axes.text(x, y, sign, ha="center", va="center", color=ink, size=_size(wins) - 0.5, zorder=3)
 
 
-def _frame(axes: Axes, found: PairwiseWins, names: Mapping[str, str]) -> None:
-    models = _models(found)
+def _frame(axes: Axes, wins: PairwiseWins, names: Mapping[str, str]) -> None:
+    models = _models(wins)
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(models) - 0.5, -0.5)
-    axes.set_yticks(range(len(models)), [names[model] for model in models], size=_size(found))
+    axes.set_yticks(range(len(models)), [names[model] for model in models], size=_size(wins))
     axes.tick_params(length=0, pad=6)
 
 
-def _upright(found: PairwiseWins, width: float, names: Mapping[str, str]) -> bool:
+def _upright(wins: PairwiseWins, width: float, names: Mapping[str, str]) -> bool:
     """Whether a name is wider than its column."""
-    models = _models(found)
+    models = _models(wins)
     return max(len(names[model]) for model in models) * 0.085 > 0.95 * width / len(models)  # inches
 
 
-def _models(found: PairwiseWins) -> tuple[str, ...]:
-    return found.models[:MOST]
+def _models(wins: PairwiseWins) -> tuple[str, ...]:
+    return wins.models[:MOST]
 
 
-def _size(found: PairwiseWins) -> float:
-    return 10.5 if len(_models(found)) <= WITH_NUMBERS else 9.0
+def _size(wins: PairwiseWins) -> float:
+    return 10.5 if len(_models(wins)) <= WITH_NUMBERS else 9.0
 
 
 def _width(axes: Axes) -> float:

@@ -1,7 +1,7 @@
-"""Is the random data random? What its checks say, for terminal, picture and page; nothing where no check was made.
+"""Is the random data random? The results of its checks, for terminal, picture and page; nothing without a check.
 
-A check that failed, or warns, is told before any number: what it found, what that means for the numbers, what to do.
-Below stands a line per check.
+A check that failed, or warns, comes before any number: its figures, what they mean for the numbers, what to do. A line
+per check follows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,8 @@ from eval_engine.report.check_line import FAIL, WARN, CheckLine
 QUESTION = "Is the random data random?"
 STYLES = {"pass": "green", WARN: "yellow", FAIL: "bold red"}
 TITLES = {
-    FAIL: "Do not rely on the numbers below: the random data failed the {}",
-    WARN: "Read the numbers below with care: there is a warning of the {}",
+    FAIL: "Do not rely on numbers that rest on the random exposures: they failed the {}",
+    WARN: "Read numbers that rest on the random exposures with care: there is a warning of the {}",
 }
 MARKS = {WARN: "noise", FAIL: "clear"}  # classes of page.html
 
@@ -30,7 +30,7 @@ class Notice(NamedTuple):
 
     verdict: str  # of its checks: fail or warn
     title: str
-    lines: tuple[str, ...]  # of each check: what it found, what that means, what to do
+    lines: tuple[str, ...]  # of each check: its figures, what they mean, what to do
 
 
 def notices(checks: Sequence[CheckLine]) -> Iterator[Notice]:
@@ -39,10 +39,10 @@ def notices(checks: Sequence[CheckLine]) -> Iterator[Notice]:
         if lines := [line for line in checks if line.verdict == verdict]:
             names = names_text([line.check for line in lines], most=len(lines))
             title = what.format(f"{'check' if len(lines) == 1 else 'checks'} {names}")
-            yield Notice(verdict, title, tuple(text for line in lines for text in _told(line)))
+            yield Notice(verdict, title, tuple(text for line in lines for text in _sentences(line)))
 
 
-def _told(line: CheckLine) -> Iterator[str]:
+def _sentences(line: CheckLine) -> Iterator[str]:
     yield f"{line.check}: {line.sentence}"
     yield f"What it means: {_small(MEANING.get(line.check, ANY_MEANING))}"
     yield f"What to do: {_small(REMEDY.get(line.check, ANY_REMEDY))}."
@@ -54,13 +54,12 @@ def _small(sentence: str) -> str:
 
 def notices_block(checks: Sequence[CheckLine]) -> Group | None:
     """For the terminal."""
-    found = list(notices(checks))
     parts = [
         text
-        for notice in found
+        for notice in notices(checks)
         for text in (Text(notice.title, style=STYLES[notice.verdict]), *map(Text, notice.lines), Text())
     ]
-    return Group(*parts) if found else None
+    return Group(*parts) if parts else None
 
 
 def notices_html(checks: Sequence[CheckLine]) -> str:
@@ -94,7 +93,8 @@ def checks_html(lines: Sequence[CheckLine]) -> str:
     if not lines:
         return ""
     cells = "".join(
-        f'<tr><th scope="row">{escape(line.check)}</th><td><span class="{MARKS.get(line.verdict, "")}">{escape(line.verdict)}</span></td>'
+        f'<tr><th scope="row">{escape(line.check)}</th>'
+        f'<td><span class="{MARKS.get(line.verdict, "")}">{escape(line.verdict)}</span></td>'
         f"<td>{escape(line.sentence)}</td></tr>"
         for line in lines
     )

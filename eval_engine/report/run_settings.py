@@ -1,4 +1,4 @@
-"""What a reader must know of a run before its numbers: its name, its date, and the choices that they follow from."""
+"""What a reader must know of a run before its numbers: its name, its date, and the choices behind them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ TIES = {
 
 
 def run_settings(run_id: str, runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """From the run's rows of the runs table; what they do not tell is left out."""
+    """From the run's rows of the runs table; what they do not hold is left out."""
     stages = {row["stage"]: row for row in runs}
     settings = {"run": run_id}
     if row := stages.get("evaluate") or stages.get("rank"):

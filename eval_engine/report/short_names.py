@@ -1,10 +1,11 @@
 """Names of models cut to the room that a picture has for them, so that names which differ stay apart.
 
-A long name is cut in the middle: names of a grid differ at the end. Names that would then look alike are cut to the part where they differ,
+A long name is cut in the middle: names of a grid differ at the end. Names that would then look alike are cut to the
+part where they differ,
 
     ranker_2026-11-14_candidate   ranker_2026-11-15_candidate   ->   ranker_…-11-14_…   ranker_…-11-15_…
 
-or to all the parts where they differ, if no one part tells them apart; where those leave no room, they are numbered.
+or to all the parts where they differ, if no one part is enough; where those leave no room, they are numbered.
 """
 
 from collections.abc import Iterable, Iterator

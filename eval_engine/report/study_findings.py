@@ -1,6 +1,8 @@
-"""What a study of [ure] found, in plain words made from its rows: where each curve peaks, who wins under each scheme, how many pairs are in the wrong order.
+"""What a study of [ure] shows, in plain words made from its rows.
 
-A model's place is 1 + the number of models with a higher value. A curve's K_max is the K' of its highest point, the middle one of several that are equally high.
+Where each curve peaks, which model is first under each scheme, how many pairs of models are in the wrong order. A
+model's place is 1 + the number of models with a higher value. A curve's K_max is the K' of its highest point, the
+middle one of several that are equally high.
 """
 
 import math
@@ -9,10 +11,13 @@ from itertools import groupby
 from statistics import median
 from typing import NamedTuple
 
+from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.studies.settings import UreStudy
 from eval_engine.studies.ure import FULL, SCHEMES, AgreementRow, Cell, StudyEstimate
 
-LABELS = {"full": "truth", "traditional": "traditional", "ure_macro": "URE macro", "ure_micro": "URE micro"}
+LABELS = {FULL: "truth"} | {scheme: ESTIMATORS[scheme].label_of("recall") for scheme in SCHEMES}
+(TRADITIONAL,) = (scheme for scheme in SCHEMES if ESTIMATORS[scheme].role == "naive")  # recall@Kbar of Theorem 1
+ESTIMATES = tuple(scheme for scheme in SCHEMES if ESTIMATORS[scheme].role == "estimate")
 DEBIASED, HARD_NEGATIVES = "debiased", "hard negatives"  # groups of models
 NEAR = 1.25  # a factor: a K_max within it is near the prediction
 
@@ -47,7 +52,7 @@ class Study(NamedTuple):
     candidates: float  # N, mean over users
     estimates: Sequence[StudyEstimate]
     agreement: Sequence[AgreementRow]
-    groups: Mapping[str, str]  # of models: debiased, hard negatives or neither; "" or missing where nobody told
+    groups: Mapping[str, str]  # of models: debiased, hard negatives or neither; "" or missing: unknown
 
     def shown(self, scheme: str) -> Cell:
         """The scheme's cell in the table of models."""
@@ -55,7 +60,7 @@ class Study(NamedTuple):
         return Cell(
             scheme,
             None if scheme == FULL else show.exposures,
-            show.traditional if scheme == "traditional" else show.ure,
+            show.traditional if scheme == TRADITIONAL else show.ure,
         )
 
     def name(self, cell: Cell) -> str:
@@ -74,26 +79,35 @@ def standings(study: Study, cell: Cell) -> dict[str, Standing]:
 
 def by_truth(study: Study) -> list[str]:
     """The models, truly best first."""
-    found = standings(study, study.shown(FULL))
-    return sorted(found, key=lambda model: (found[model].place or len(found) + 1, model))
+    truth = standings(study, study.shown(FULL))
+    return sorted(truth, key=lambda model: (truth[model].place or len(truth) + 1, model))
 
 
 def peaks(rows: Iterable[AgreementRow]) -> list[Peak]:
     """Where every curve is highest."""
-    found = []
+    highest = []
     for (scheme, exposures, k), of in groupby(
         sorted(rows, key=lambda r: (SCHEMES.index(r.scheme), *r[1:4])), key=lambda r: r[:3]
     ):
         curve = list(of)
         nearest = min(curve, key=lambda r: abs(math.log(r.truth_k / r.predicted_k)))
         pearson, kendall = ([r for r in curve if r.pearson_max], [r for r in curve if r.kendall_max])
-        found.append(
+        highest.append(
             Peak(
-                scheme, exposures, k, curve[0].predicted_k, tuple(r.truth_k for r in pearson), tuple(r.truth_k for r in kendall),
-                pearson[0].pearson if pearson else None, kendall[0].kendall if kendall else None, nearest.pearson, nearest.kendall, None if pearson else curve[0].reason,
+                scheme=scheme,
+                exposures=exposures,
+                k=k,
+                predicted=curve[0].predicted_k,
+                pearson=tuple(r.truth_k for r in pearson),
+                kendall=tuple(r.truth_k for r in kendall),
+                highest_pearson=pearson[0].pearson if pearson else None,
+                highest_kendall=kendall[0].kendall if kendall else None,
+                expected_pearson=nearest.pearson,
+                expected_kendall=nearest.kendall,
+                reason=None if pearson else curve[0].reason,
             )
-        )  # fmt: skip
-    return found
+        )
+    return highest
 
 
 def wrong_pairs(study: Study, cell: Cell) -> tuple[int, int]:
@@ -108,10 +122,9 @@ def truly_better(study: Study, cell: Cell, model: str) -> list[str]:
     """The models that the scheme puts below this one, and the truth above."""
     scheme, truth = standings(study, cell), standings(study, study.shown(FULL))
     own, true = scheme[model].value, truth[model].value
-    return [
-        other for other in scheme
-        if own is not None and true is not None and (scheme[other].value or own) < own and (truth[other].value or true) > true
-    ]  # fmt: skip
+    if own is None or true is None:
+        return []
+    return [m for m in scheme if (scheme[m].value or own) < own and (truth[m].value or true) > true]
 
 
 def winner(study: Study, cell: Cell) -> str | None:
@@ -120,33 +133,39 @@ def winner(study: Study, cell: Cell) -> str | None:
 
 
 def trap(study: Study) -> str | None:
-    """The model that the traditional scheme puts highest of those with hard negatives, if it is wrongly above a debiased one; else the scheme's first."""
-    own = standings(study, study.shown("traditional"))
+    """The highest model with hard negatives under the traditional scheme, if it is wrongly above a debiased one.
+
+    Else the first model of the traditional scheme.
+    """
+    own = standings(study, study.shown(TRADITIONAL))
     hard = [model for model, standing in own.items() if study.groups.get(model) == HARD_NEGATIVES and standing.place]
     best = min(hard, key=lambda model: own[model].place or 0, default=None)
-    return best if best and _wrongly_below(study, best) else winner(study, study.shown("traditional"))
+    return best if best and _wrongly_below(study, best) else winner(study, study.shown(TRADITIONAL))
 
 
 def _wrongly_below(study: Study, model: str) -> list[str]:
     """The debiased models that are truly better than this one, and below it under the traditional scheme."""
     return [
-        other for other in truly_better(study, study.shown("traditional"), model) if study.groups.get(other) == DEBIASED
+        other for other in truly_better(study, study.shown(TRADITIONAL), model) if study.groups.get(other) == DEBIASED
     ]
 
 
 def headline(study: Study) -> str:
     """What the traditional scheme gets wrong: hard negatives above debiasing, or who is first."""
-    cell, model = study.shown("traditional"), trap(study)
+    cell, model = study.shown(TRADITIONAL), trap(study)
     if model is None:
         return f"No model has a value of {study.name(cell)}"
     if study.groups.get(model) == HARD_NEGATIVES and (below := _wrongly_below(study, model)):
         names = ", ".join(below) if len(below) <= 4 else f"{len(below)} debiased models"
-        return f"{_capital(study.name(cell))} of {cell.exposures} exposures puts {model}, hard negatives and no debiasing, above {names}: truly it is below"
+        return (
+            f"{_capital(study.name(cell))} of {cell.exposures} exposures puts {model}, hard negatives and no "
+            f"debiasing, above {names}: truly it is below"
+        )
     return _first_sentence(study).removesuffix(".")
 
 
 def _first_sentence(study: Study) -> str:
-    cell, truth = study.shown("traditional"), standings(study, study.shown(FULL))
+    cell, truth = study.shown(TRADITIONAL), standings(study, study.shown(FULL))
     first = winner(study, cell)
     if first is None:
         return f"No model has a value of {study.name(cell)}."
@@ -158,81 +177,72 @@ def _first_sentence(study: Study) -> str:
         if place == 1
         else f"is truly {ordinal(place)} of {n}"
     )
-    return f"{_capital(study.name(cell))} of {cell.exposures} exposures puts {first}{_group(study, first)} first; it {stands} by recall@{study.settings.show.ure}."
+    name = f"{_capital(study.name(cell))} of {cell.exposures} exposures"
+    return f"{name} puts {first}{_group(study, first)} first; it {stands} by recall@{study.settings.show.ure}."
 
 
 def sentences(study: Study) -> list[str]:
     """What the study shows, a few sentences."""
-    found = [_first_sentence(study), *_picks(study), _pairs_sentence(study)]
     curves = peaks(study.agreement)
-    found.append(
-        _peak_sentence(
-            curves,
-            "traditional",
-            "The traditional scheme",
-            f"Theorem 1's K = Kbar N / e (N = {study.candidates:.0f} candidates a user)",
-        )
-    )
-    found += [_peak_sentence(curves, scheme, LABELS[scheme], "its own K") for scheme in ("ure_macro", "ure_micro")]
-    return [text for text in [*found, _difference_sentence(study)] if text]
+    theorem = f"Theorem 1's K = Kbar N / e (N = {study.candidates:.0f} candidates a user)"
+    texts = [
+        _first_sentence(study),
+        *_picks(study),
+        _pairs_sentence(study),
+        _peak_sentence(curves, TRADITIONAL, "The traditional scheme", theorem),
+        *(_peak_sentence(curves, scheme, LABELS[scheme], "its own K") for scheme in ESTIMATES),
+        _difference_sentence(study),
+    ]
+    return [text for text in texts if text]
 
 
 def _picks(study: Study) -> list[str]:
     truth = standings(study, study.shown(FULL))
-    found, first = [], winner(study, study.shown("traditional"))
-    if first is not None and (better := truly_better(study, study.shown("traditional"), first)):
+    texts, first = [], winner(study, study.shown(TRADITIONAL))
+    if first is not None and (better := truly_better(study, study.shown(TRADITIONAL), first)):
         corrected = sum(study.groups.get(model) == DEBIASED for model in better)
-        told = f", {corrected} of them debiased" if corrected else ""
-        found.append(
-            f"{len(better)} {'model is' if len(better) == 1 else 'models are'} truly better than {first} and placed below it{told}."
-        )
-    found += _hard_negatives(study)
-    places = [
-        (scheme, pick, truth[pick].place)
-        for scheme in ("ure_macro", "ure_micro")
-        if (pick := winner(study, study.shown(scheme)))
-    ]
-    told = "; ".join(f"{LABELS[s]} puts {pick} first, truly {ordinal(place)}" for s, pick, place in places if place)
-    return [*found, f"From the same exposures {told}."] if told else found
+        debiased = f", {corrected} of them debiased" if corrected else ""
+        models = "model is" if len(better) == 1 else "models are"
+        texts.append(f"{len(better)} {models} truly better than {first} and placed below it{debiased}.")
+    texts += _hard_negatives(study)
+    picks = [(scheme, pick) for scheme in ESTIMATES if (pick := winner(study, study.shown(scheme)))]
+    places = [(scheme, pick, place) for scheme, pick in picks if (place := truth[pick].place)]
+    firsts = "; ".join(f"{LABELS[s]} puts {pick} first, truly {ordinal(place)}" for s, pick, place in places)
+    return [*texts, f"From the same exposures {firsts}."] if firsts else texts
 
 
 def _hard_negatives(study: Study) -> list[str]:
-    """Hard negatives against debiasing, under the traditional scheme."""
-    model, own = trap(study), standings(study, study.shown("traditional"))
+    """Hard negatives compared with debiasing, under the traditional scheme."""
+    model, own = trap(study), standings(study, study.shown(TRADITIONAL))
     if model is None or study.groups.get(model) != HARD_NEGATIVES:
         return []
     below, place = _wrongly_below(study, model), ordinal(own[model].place or 0)
-    told = (
-        f"{len(below)} debiased {'model that is' if len(below) == 1 else 'models that are'} truly better ({', '.join(below)})"
-        if below
-        else "no debiased model that is truly better"
-    )
+    models = "model that is" if len(below) == 1 else "models that are"
+    better = f"{len(below)} debiased {models} truly better ({', '.join(below)})"
     return [
-        f"Of models with hard negatives, which are no debiasing, {model} stands highest under the traditional scheme, {place}: above {told}."
+        f"Of models with hard negatives, which are no debiasing, {model} stands highest under the traditional scheme, "
+        f"{place}: above {better if below else 'no debiased model that is truly better'}."
     ]
 
 
 def _pairs_sentence(study: Study) -> str:
     counts = {scheme: wrong_pairs(study, study.shown(scheme)) for scheme in SCHEMES}
-    told = ", ".join(f"{LABELS[scheme]} {wrong}" for scheme, (wrong, _) in counts.items())
+    shown = ", ".join(f"{LABELS[scheme]} {wrong}" for scheme, (wrong, _) in counts.items())
     show = study.settings.show
     fewest = [_fewest(study, scheme) for scheme in SCHEMES]
     least = ", ".join(f"{LABELS[cell.scheme]} {wrong} (at {cell.k})" for cell, wrong in filter(None, fewest))
     return (
-        f"Pairs of models in the wrong order, of {counts['traditional'][1]}, by true recall@{show.ure} with {show.exposures} exposures: {told}; "
-        f"fewest over the cutoffs of each: {least or 'undefined'}."
+        f"Pairs of models in the wrong order, of {counts[TRADITIONAL][1]}, by true recall@{show.ure} with "
+        f"{show.exposures} exposures: {shown}; fewest over the cutoffs of each: {least or 'undefined'}."
     )
 
 
 def _fewest(study: Study, scheme: str) -> tuple[Cell, int] | None:
-    """The cutoff of the scheme that has fewest pairs in the wrong order, of those that tell models apart."""
-    told = [
-        p
-        for p in peaks(study.agreement)
-        if (p.scheme, p.exposures) == (scheme, study.settings.show.exposures) and p.reason is None
-    ]
-    found = [(cell, wrong_pairs(study, cell)[0]) for cell in (Cell(p.scheme, p.exposures, p.k) for p in told)]
-    return min(found, key=lambda one: one[1], default=None)
+    """The cutoff of the scheme with the fewest pairs in the wrong order, of those at which a curve is defined."""
+    exposures = study.settings.show.exposures
+    curves = [p for p in peaks(study.agreement) if (p.scheme, p.exposures) == (scheme, exposures) and p.reason is None]
+    counts = [(cell, wrong_pairs(study, cell)[0]) for cell in (Cell(p.scheme, p.exposures, p.k) for p in curves)]
+    return min(counts, key=lambda one: one[1], default=None)
 
 
 def _peak_sentence(curves: list[Peak], scheme: str, name: str, where: str) -> str:
@@ -249,8 +259,9 @@ def _peak_sentence(curves: list[Peak], scheme: str, name: str, where: str) -> st
             if (there := getattr(p, f"expected_{measure}")) is not None
         ]
         parts.append(
-            f"by {measure.capitalize()} K_max / K is {median(ratios):.2f} in the median of {len(ratios)} curves ({min(ratios):.2f} to {max(ratios):.2f}), "
-            f"and at K itself the curves are {median(lost):.3f} below their highest in the median, {max(lost):.3f} at most"
+            f"by {measure.capitalize()} K_max / K is {median(ratios):.2f} in the median of {len(ratios)} curves "
+            f"({min(ratios):.2f} to {max(ratios):.2f}), and at K itself the curves are {median(lost):.3f} below their "
+            f"highest in the median, {max(lost):.3f} at most"
         )
     verdict = "near" if all(near) else "not near" if not any(near) else "by one of the two measures near"
     return f"{name} agrees best with the truth {verdict} {where}: {'; '.join(parts)}."
@@ -258,20 +269,21 @@ def _peak_sentence(curves: list[Peak], scheme: str, name: str, where: str) -> st
 
 def _difference_sentence(study: Study) -> str:
     truth = standings(study, study.shown(FULL))
-    told = []
-    for scheme in ("ure_macro", "ure_micro"):
+    shares = []
+    for scheme in ESTIMATES:
         own = standings(study, study.shown(scheme))
         both = [
             (s.value, t) for model, s in own.items() if s.value is not None and (t := truth[model].value) is not None
         ]
         if total := sum(t for _, t in both):
             share = sum(s for s, _ in both) / total - 1
-            told.append(f"{LABELS[scheme]} {abs(share):.0%} {'below' if share < 0 else 'above'}")
-    if not told:
+            shares.append(f"{LABELS[scheme]} {abs(share):.0%} {'below' if share < 0 else 'above'}")
+    if not shares:
         return ""
     return (
-        f"On average over models, {' and '.join(told)} true recall@{study.settings.show.ure}, which is a plain mean over users: users with many positives weigh more in both. "
-        "Here the order of models is what is held against the truth."
+        f"On average over models, {' and '.join(shares)} true recall@{study.settings.show.ure}, which is a plain mean "
+        "over users: users with many positives weigh more in both. Only the order of models is compared with the truth "
+        "here."
     )
 
 

@@ -1,8 +1,9 @@
 """The pictures of a study of [ure], in the style of report/plot.py.
 
-    curves   Pearson and Kendall of a scheme against true recall@K' over K', one line per cutoff, one column per number of exposures; a dot where a line is highest, a
-             tick where it should be (figures 1, 3 and 5 of the paper)
-    models   every model as a point: true recall against the traditional scheme, and against URE; shaded: truly better than one model (study_findings.trap), and placed below it
+    curves   Pearson and Kendall of a scheme against true recall@K' over K', one line per cutoff, one column per number
+             of exposures; a dot where a line is highest, a tick where it should be (figures 1, 3 and 5 of the paper)
+    models   every model as a point: true recall against the traditional scheme, and against the first estimate; shaded:
+             truly better than one model (study_findings.trap), and placed below it
 
 Nothing but the rows goes into a file, so the same rows give the same bytes.
 """
@@ -24,12 +25,23 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from eval_engine.report.plot import DPI
 from eval_engine.report.plot_orders import INK, MUTED, PALE, TOO_HIGH
-from eval_engine.report.study_findings import LABELS, Study, headline, peaks, standings, trap, truly_better, winner
+from eval_engine.report.study_findings import (
+    ESTIMATES,
+    LABELS,
+    TRADITIONAL,
+    Study,
+    headline,
+    peaks,
+    standings,
+    trap,
+    truly_better,
+    winner,
+)
 from eval_engine.storage.atomic_file import write_atomically
 from eval_engine.studies.ure import FULL, AgreementRow
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b1f24")  # Okabe-Ito
-LINES: tuple[Any, ...] = (
+LINES: tuple[Any, ...] = (  # so that lines differ by more than their colour
     "-",
     "--",
     "-.",
@@ -37,7 +49,7 @@ LINES: tuple[Any, ...] = (
     ":",
     (0, (3, 1)),
     "-",
-)  # beside the colour, for those who cannot tell it
+)
 GROUPS = {
     "hard negatives": (TOO_HIGH, "^", 10.0),
     "debiased": ("#0072b2", "o", 8.5),
@@ -89,14 +101,17 @@ def _figure(width: float, height: float, title: str, subtitle: str) -> Figure:
 def _curves(study: Study, scheme: str) -> Figure:
     columns = study.settings.exposures
     width, height = max(3.2 + 3.9 * len(columns), 9.0), 8.6
-    cutoff = "K̄" if scheme == "traditional" else "K"
+    cutoff = "K̄" if scheme == TRADITIONAL else "K"
     title = _curves_title(study, scheme)
     figure = _figure(width, height, title, _curves_subtitle(study, scheme))
     grid = figure.subplots(
         2, len(columns), sharex=True, sharey="row", squeeze=False,
-        gridspec_kw={"left": 0.95 / width, "right": 1 - 0.25 / width, "top": 1 - (1.36 + LINE * (len(title) > int(LETTERS * width))) / height, "bottom": 1.25 / height, "hspace": 0.1, "wspace": 0.06},
+        gridspec_kw={
+            "left": 0.95 / width, "right": 1 - 0.25 / width, "bottom": 1.25 / height, "hspace": 0.1, "wspace": 0.06,
+            "top": 1 - (1.36 + LINE * (len(title) > int(LETTERS * width))) / height,
+        },
     )  # fmt: skip
-    cutoffs = study.settings.traditional if scheme == "traditional" else study.settings.ure
+    cutoffs = study.settings.traditional if scheme == TRADITIONAL else study.settings.ure
     for column, exposures in enumerate(columns):
         for line, k in enumerate(cutoffs):
             rows = [r for r in study.agreement if (r.scheme, r.exposures, r.k) == (scheme, exposures, k)]
@@ -187,18 +202,20 @@ def _dress(axes: Axes, truth: tuple[int, ...]) -> None:
 
 
 def _where(scheme: str) -> str:
-    return "K = K̄ N / e of Theorem 1" if scheme == "traditional" else "its own K"
+    return "K = K̄ N / e of Theorem 1" if scheme == TRADITIONAL else "its own K"
 
 
 def _curves_title(study: Study, scheme: str) -> str:
     shown, wanted = study.shown(scheme), study.settings.show.ure
     curve = next(p for p in peaks(study.agreement) if (p.scheme, p.exposures, p.k) == shown)
-    name = f"{LABELS[scheme].capitalize() if scheme == 'traditional' else LABELS[scheme]} recall@{curve.k} of {curve.exposures} exposures"
+    label = LABELS[scheme].capitalize() if scheme == TRADITIONAL else LABELS[scheme]
+    name = f"{label} recall@{curve.k} of {curve.exposures} exposures"
     at = next(r.pearson for r in study.agreement if (r.scheme, r.exposures, r.k, r.truth_k) == (*shown, wanted))
     if at is None or curve.highest_pearson is None:
         return f"{name} has no correlation with true recall@{wanted}: {curve.reason or 'undefined'}"
-    says = f"; Theorem 1: {curve.predicted:.0f}" if scheme == "traditional" else ""
-    return f"{name}: Pearson {at:.3f} with true recall@{wanted}, highest {curve.highest_pearson:.3f} at {_several(curve.pearson)}{says}"
+    says = f"; Theorem 1: {curve.predicted:.0f}" if scheme == TRADITIONAL else ""
+    highest = f"highest {curve.highest_pearson:.3f} at {_several(curve.pearson)}"
+    return f"{name}: Pearson {at:.3f} with true recall@{wanted}, {highest}{says}"
 
 
 def _several(ks: tuple[int, ...]) -> str:
@@ -209,7 +226,7 @@ def _curves_subtitle(study: Study, scheme: str) -> str:
     n = len({row.model for row in study.estimates})
     what = (
         "recall among the exposed items only"
-        if scheme == "traditional"
+        if scheme == TRADITIONAL
         else "recall over all candidates, estimated from the exposed ones,"
     )
     return f"How {what} agrees with the truth, over {n} models; N = {study.candidates:.0f} candidates of each user"
@@ -218,7 +235,10 @@ def _curves_subtitle(study: Study, scheme: str) -> str:
 def _models(study: Study) -> Figure:
     width, height = 15.0, 7.6
     show = study.settings.show
-    subtitle = f"{len(standings(study, study.shown(FULL)))} models, {show.exposures} random exposures of each user; shaded: truly better than one model, and placed below it"
+    subtitle = (
+        f"{len(standings(study, study.shown(FULL)))} models, {show.exposures} random exposures of each user; shaded: "
+        "truly better than one model, and placed below it"
+    )
     figure = _figure(width, height, headline(study), subtitle)
     axes = figure.subplots(
         1,
@@ -231,7 +251,7 @@ def _models(study: Study) -> Figure:
             "wspace": 0.16,
         },
     )
-    for one, scheme in zip(axes, ("traditional", "ure_macro"), strict=True):
+    for one, scheme in zip(axes, (TRADITIONAL, ESTIMATES[0]), strict=True):
         _draw_models(one, study, scheme)
     groups = [
         group for group in GROUPS if group in {study.groups.get(m, "") for m in standings(study, study.shown(FULL))}
@@ -282,7 +302,7 @@ def _draw_models(axes: Axes, study: Study, scheme: str) -> None:
     axes.margins(0.09)
     axes.autoscale_view()
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    if scheme != "traditional":
+    if scheme != TRADITIONAL:
         ends = max(left, low), min(right, high)
         axes.plot(ends, ends, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     one = trap(study)
@@ -301,7 +321,10 @@ def _draw_models(axes: Axes, study: Study, scheme: str) -> None:
 
 
 def _named(study: Study, points: dict[str, tuple[float, float]], chosen: tuple[str | None, ...]) -> list[str]:
-    """The models that carry their name: the one that is shaded from, the scheme's first, the truly best, debiased ones that are truly better, and hard negatives."""
+    """The models that carry their name.
+
+    The one that is shaded from, the scheme's first, the truly best, better debiased ones, hard negatives.
+    """
     one = chosen[0]
     better = [
         m for m in points if study.groups.get(m) == "debiased" and one in points and points[m][0] > points[one][0]
@@ -351,7 +374,9 @@ SIDES = tuple(
     (dx, dy, ha, va)
     for far in (1, 2.4, 4, 6)
     for dx, dy, ha, va in (
-        (8 * far, 0, "left", "center"), (-8 * far, 0, "right", "center"), (0, 8 * far, "center", "bottom"), (0, -8 * far, "center", "top"),
-        (7 * far, 7 * far, "left", "bottom"), (-7 * far, 7 * far, "right", "bottom"), (7 * far, -7 * far, "left", "top"), (-7 * far, -7 * far, "right", "top"),
+        (8 * far, 0, "left", "center"), (-8 * far, 0, "right", "center"),
+        (0, 8 * far, "center", "bottom"), (0, -8 * far, "center", "top"),
+        (7 * far, 7 * far, "left", "bottom"), (-7 * far, 7 * far, "right", "bottom"),
+        (7 * far, -7 * far, "left", "top"), (-7 * far, -7 * far, "right", "top"),
     )
 )  # fmt: skip

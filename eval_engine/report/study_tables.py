@@ -50,7 +50,7 @@ def print_study(study: Study, console: Console) -> None:
 def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str, str], path: str | Path) -> Path:
     """Write the page; pictures: PNG files to embed, by what they show."""
     figures = "\n".join(_figure(what, file) for what, file in pictures.items())
-    told = "".join(f"<li>{escape(text)}</li>" for text in sentences(study))
+    items = "".join(f"<li>{escape(text)}</li>" for text in sentences(study))
     facts = "".join(
         f'<tr><th scope="row">{escape(plain(name))}</th><td>{escape(plain(fact))}</td></tr>'
         for name, fact in run_facts.items()
@@ -62,7 +62,7 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
         notices="",
         verdicts="",
         picture="",
-        sections=f"<section><h2>What it shows</h2><ul>{told}</ul></section>\n{figures}\n"
+        sections=f"<section><h2>What it shows</h2><ul>{items}</ul></section>\n{figures}\n"
         f"<section><h2>The models, truly best first</h2>{_models_html(study)}</section>\n"
         f"<section><h2>Where each curve is highest</h2>{_peaks_html(study)}</section>",
         facts=f'<section><h2>The run</h2><div class="wide"><table><tbody>{facts}</tbody></table></div></section>'
@@ -86,17 +86,18 @@ def _place(standing: Standing) -> str:
 
 
 def _head(study: Study, cell: Cell) -> str:
-    return f"{LABELS[cell.scheme]} recall@{cell.k}" if cell.scheme != FULL else f"true recall@{cell.k}"
+    return study.name(cell)
 
 
 def _models_table(study: Study) -> Table:
     show = study.settings.show
+    title = f"{show.exposures} random exposures of each user, {study.candidates:.0f} candidates: values and places"
+    marks = ", ".join(f"{mark}: {group}" for group, mark in MARKS.items() if group in study.groups.values())
     table = Table(
-        title=Text(f"{show.exposures} random exposures of each user, {study.candidates:.0f} candidates: values and places", style="bold"),
-        caption=Text(", ".join(f"{mark}: {group}" for group, mark in MARKS.items() if group in study.groups.values()), style="dim not italic"),
-        title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_footer=True,
+        title=Text(title, style="bold"), caption=Text(marks, style="dim not italic"), title_justify="left",
+        caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_footer=True,
     )  # fmt: skip
-    found = {scheme: standings(study, study.shown(scheme)) for scheme in COLUMNS}
+    places = {scheme: standings(study, study.shown(scheme)) for scheme in COLUMNS}
     table.add_column("model", overflow="fold", footer="pairs wrong", min_width=11)
     for scheme in COLUMNS:
         wrong = f"{wrong_pairs(study, study.shown(scheme))[0]}" if scheme != FULL else ""
@@ -108,7 +109,7 @@ def _models_table(study: Study) -> Table:
         )
     for model in by_truth(study):
         cells = [
-            Text(_value(found[scheme][model])).append(f"{_place(found[scheme][model]):>4}", style="dim")
+            Text(_value(places[scheme][model])).append(f"{_place(places[scheme][model]):>4}", style="dim")
             for scheme in COLUMNS
         ]
         table.add_row(Text(f"{model} {MARKS.get(study.groups.get(model, ''), '')}"), *cells)
@@ -122,7 +123,8 @@ def _peaks_table(study: Study) -> Table:
     )  # fmt: skip
     for name in PEAK_COLUMNS:
         table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
-    for peak in peaks(row for row in study.agreement if row.scheme != "ure_micro"):  # the page has it
+    shown = SCHEMES[:2]  # the page has the others
+    for peak in peaks(row for row in study.agreement if row.scheme in shown):
         table.add_row(*(Text(cell) for cell in _peak_cells(study, peak)))
     return table
 
@@ -142,14 +144,14 @@ def _peak_cells(study: Study, peak: Peak) -> Iterable[str]:
 
 
 def _models_html(study: Study) -> str:
-    found = {scheme: standings(study, study.shown(scheme)) for scheme in COLUMNS}
+    places = {scheme: standings(study, study.shown(scheme)) for scheme in COLUMNS}
     heads = "".join(
         f'<th scope="col">{escape(_head(study, study.shown(scheme)))}<small>place</small></th>' for scheme in COLUMNS
     )
     lines = []
     for model in by_truth(study):
         cells = "".join(
-            f"<td>{_value(found[scheme][model])}<small>{_place(found[scheme][model])}</small></td>"
+            f"<td>{_value(places[scheme][model])}<small>{_place(places[scheme][model])}</small></td>"
             for scheme in COLUMNS
         )
         lines.append(
@@ -158,14 +160,18 @@ def _models_html(study: Study) -> str:
     wrong = {scheme: wrong_pairs(study, study.shown(scheme)) for scheme in SCHEMES}
     last = "".join(f"<td>{wrong[scheme][0]} of {wrong[scheme][1]}</td>" for scheme in SCHEMES)
     caption = f"{study.settings.show.exposures} random exposures of each user. {escape(_others(study))}"
+    lines.append(f'<tr><th scope="row">pairs in the wrong order</th><td></td>{last}</tr>')
     return (
-        f'<div class="wide"><table class="numbers"><caption>{caption}</caption><thead><tr><th scope="col">model</th>{heads}</tr></thead>'
-        f'<tbody>{"".join(lines)}<tr><th scope="row">pairs in the wrong order</th><td></td>{last}</tr></tbody></table></div>'
+        f'<div class="wide"><table class="numbers"><caption>{caption}</caption>'
+        f'<thead><tr><th scope="col">model</th>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
     )
 
 
 def _others(study: Study) -> str:
-    return f"Other numbers of exposures and cutoffs ({len(study.agreement):,} points): the tables study_estimates and agreement of the lake."
+    return (
+        f"Other numbers of exposures and cutoffs ({len(study.agreement):,} points): the tables study_estimates and "
+        "agreement of the lake."
+    )
 
 
 def _peaks_html(study: Study) -> str:
@@ -176,10 +182,13 @@ def _peaks_html(study: Study) -> str:
         lines.append(
             f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
         )
-    note = f"expected: Kbar N / e with N = {study.candidates:.1f} for the traditional scheme, K for URE; pairs wrong: by true recall@{study.settings.show.ure}"
+    note = (
+        f"expected: Kbar N / e with N = {study.candidates:.1f} for the traditional scheme, K for the others; "
+        f"pairs wrong: by true recall@{study.settings.show.ure}"
+    )
     undefined = {p.reason for p in peaks(study.agreement) if p.reason}
     note += "".join(f"; {UNDEFINED}: {reason}" for reason in sorted(undefined))
     return (
-        f'<div class="wide"><table class="numbers"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-        f'<p class="note">{escape(note)}</p>'
+        f'<div class="wide"><table class="numbers"><thead><tr>{heads}</tr></thead>'
+        f'<tbody>{"".join(lines)}</tbody></table></div><p class="note">{escape(note)}</p>'
     )

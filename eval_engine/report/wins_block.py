@@ -1,4 +1,4 @@
-"""Who beats whom, for the terminal and the page; nothing where models were not compared.
+"""Which model beats which, for the terminal and the page; nothing where models were not compared.
 
 Model names come from outside: escaped in the page, printed as they are in the terminal.
 """
@@ -21,13 +21,14 @@ from eval_engine.report.pairwise_wins import (
     needed_text,
     outcome,
     pairwise_wins,
+    true_text,
     verdict_text,
     wins_text,
 )
 from eval_engine.report.panel import Panel
 
-QUESTION = "Who beats whom"
-WON, NEEDED = "won–tied–lost", "needed"
+QUESTION = "Which model beats which"
+WON, NEEDED, TRULY = "won–tied–lost", "needed", "truly"
 WORDS = ("model", "against", "verdict")  # columns that begin at the left
 STYLES = {"a better": "green", "equivalent": "cyan", "not decided": "yellow"}
 CLASSES = {"not decided": "noise"}  # classes of page.html
@@ -35,8 +36,8 @@ PAIR_COLUMNS = (
     "model",
     "against",
     "ahead by",
-    "interval",
     "verdict",
+    "truly ahead by",
     "p",
     "p, all pairs considered",
     "users won",
@@ -47,26 +48,28 @@ PAIR_COLUMNS = (
 
 
 def wins_block(panel: Panel, width: int) -> Group | None:
-    """For the terminal; users won and lost are left out where names leave no room for them."""
-    found = pairwise_wins(panel)
-    if found is None:
+    """For the terminal; the counts of users won and lost are left out where long names leave no room for them."""
+    wins = pairwise_wins(panel)
+    if wins is None:
         return None
-    pairs = found.shown
+    pairs = wins.shown
     columns = {"model": [row.model_a for row in pairs], "against": [row.model_b for row in pairs]}
-    columns["ahead"] = [value_text(row.difference, found.decimals) for row in pairs]
-    columns[f"{percent_text(pairs[0].confidence)} interval"] = [interval_text(row, found.decimals) for row in pairs]
-    columns |= {"verdict": [verdict_text(row) for row in pairs], WON: [wins_text(row) for row in pairs]}
-    columns[NEEDED] = [needed_text(row, found.n_users) for row in pairs]
-    told = {name: texts for name, texts in columns.items() if any(text != UNDEFINED for text in texts)}
-    if sum(max(map(len, (name, *texts))) + 1 for name, texts in told.items()) > width + 1:
-        told.pop(WON, None)
+    columns["ahead"] = [value_text(row.difference, wins.decimals) for row in pairs]
+    columns[f"{percent_text(pairs[0].confidence)} interval"] = [interval_text(row, wins.decimals) for row in pairs]
+    columns["verdict"] = [verdict_text(row) for row in pairs]
+    columns[TRULY] = [true_text(wins.true_pair(row), wins.decimals) for row in pairs]
+    columns[WON] = [wins_text(row) for row in pairs]
+    columns[NEEDED] = [needed_text(row, wins.n_users) for row in pairs]
+    shown = {name: texts for name, texts in columns.items() if any(text != UNDEFINED for text in texts)}
+    room = width + 1 - sum(max(map(len, (name, *texts))) + 1 for name, texts in shown.items())
+    left_out = shown.pop(WON, None) if room < 0 else None
     table = Table(
         box=None,
         padding=(0, 1, 0, 0),
         pad_edge=False,
         header_style="dim",
     )
-    for name in told:
+    for name in shown:
         table.add_column(
             name,
             justify="left" if name in WORDS else "right",
@@ -76,63 +79,68 @@ def wins_block(panel: Panel, width: int) -> Group | None:
     for n, row in enumerate(pairs):
         table.add_row(
             *(
-                Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" and not found.failed else "")
-                for name, texts in told.items()
+                Text(texts[n], style=STYLES.get(row.verdict, "") if name == "verdict" and not wins.failed else "")
+                for name, texts in shown.items()
             )
         )
-    chances = f"Chance to be the best: {text}. " if (text := chances_text(found)) else ""
-    title = Text(f"{QUESTION}, by {found.by}: {outcome(found)}", style="bold")
-    return Group(title, table, Text(f"{chances}{_note(found, told)}", style="dim"))
+    chances = f"Chance to be the best: {text}. " if (text := chances_text(wins)) else ""
+    title = Text(f"{QUESTION}, by {wins.by}: {outcome(wins)}", style="bold")
+    more = f" {WON}: on the page." if left_out else ""
+    return Group(title, table, Text(f"{chances}{_note(wins, shown)}{more}", style="dim"))
 
 
 def wins_html(panel: Panel) -> str:
     """For the page: the chances, and every pair."""
-    found = pairwise_wins(panel)
-    if found is None:
+    wins = pairwise_wins(panel)
+    if wins is None:
         return ""
-    pairs = _pairs_html(found)
-    if len(found.models) > FEW:
-        pairs = f"<details><summary>All {len(found.pairs)} pairs</summary>{pairs}</details>"
+    pairs = _pairs_html(wins)
+    if len(wins.models) > FEW:
+        pairs = f"<details><summary>All {len(wins.pairs)} pairs</summary>{pairs}</details>"
     return f"""<section>
-<h2>{QUESTION}, by {escape(found.name)}</h2>
-<p class="conclusion">By {escape(found.by)}, {escape(outcome(found))}.</p>
-{_chances_html(panel, found)}
+<h2>{QUESTION}, by {escape(wins.name)}</h2>
+<p class="conclusion">By {escape(wins.by)}, {escape(outcome(wins))}.</p>
+{_chances_html(panel, wins)}
 <h3>Every pair, the model that is ahead first</h3>
 {pairs}
-<p class="note">{escape(_note(found, (WON, NEEDED)))}</p>
+<p class="note">{escape(_note(wins, (TRULY, WON, NEEDED)))}</p>
 </section>"""
 
 
-def _chances_html(panel: Panel, found: PairwiseWins) -> str:
+def _chances_html(panel: Panel, wins: PairwiseWins) -> str:
     lines = []
-    for model, chance in zip(found.models, found.chances, strict=True):
+    for model, chance in zip(wins.models, wins.chances, strict=True):
         width = f"{100 * chance:.1f}" if defined(chance) else "0"
-        bar = f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="{width}" height="8"/></svg>'
-        value = value_text(panel.value(found.scheme, model), found.decimals)
-        lines.append(
-            f'<tr><th scope="row">{escape(model)}</th><td>{value}</td><td>{escape(chance_text(chance))}</td><td>{bar}</td></tr>'
+        bar = (
+            '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+            f'<rect width="{width}" height="8"/></svg>'
         )
-    head = '<thead><tr><th scope="col">model</th><th scope="col">value</th><th scope="col">chance to be the best</th><td></td></tr></thead>'
+        value = value_text(panel.value(wins.scheme, model), wins.decimals)
+        cells = f"<td>{value}</td><td>{escape(chance_text(chance))}</td><td>{bar}</td>"
+        lines.append(f'<tr><th scope="row">{escape(model)}</th>{cells}</tr>')
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("model", "value", "chance to be the best"))
+    head = f"<thead><tr>{heads}<td></td></tr></thead>"
     return f'<div class="wide"><table class="chances">{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _pairs_html(found: PairwiseWins) -> str:
+def _pairs_html(wins: PairwiseWins) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in PAIR_COLUMNS)
-    lines = "".join(_pair_html(row, found) for row in found.pairs)
+    lines = "".join(_pair_html(row, wins) for row in wins.pairs)
     return f'<div class="wide"><table class="pairs"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
-def _pair_html(row: ComparisonRow, found: PairwiseWins) -> str:
+def _pair_html(row: ComparisonRow, wins: PairwiseWins) -> str:
+    true = wins.true_pair(row)
     verdict = f'<span class="{CLASSES.get(row.verdict, "")}">{escape(verdict_text(row))}</span>'
     numbers = [
-        value_text(row.difference, found.decimals),
-        interval_text(row, found.decimals),
+        f"{value_text(row.difference, wins.decimals)}<small>{interval_text(row, wins.decimals)}</small>",
         verdict,
+        f"{true_text(true, wins.decimals)}<small>{interval_text(true, wins.decimals)}</small>",
         _p_text(row.p),
         _p_text(row.p_holm),
     ]
     counts = [value_text(n, 0) if n is None else f"{n:,}" for n in (row.wins, row.ties, row.losses)]
-    cells = "".join(f"<td>{text}</td>" for text in (*numbers, *counts, needed_text(row, found.n_users)))
+    cells = "".join(f"<td>{text}</td>" for text in (*numbers, *counts, needed_text(row, wins.n_users)))
     return f'<tr><th scope="row">{escape(row.model_a)}</th><th scope="row">{escape(row.model_b)}</th>{cells}</tr>'
 
 
@@ -140,15 +148,17 @@ def _p_text(p: float | None) -> str:
     return "&lt;0.0001" if defined(p) and p < 0.0001 else value_text(p, 4)
 
 
-def _note(found: PairwiseWins, columns: Collection[str]) -> str:
+def _note(wins: PairwiseWins, columns: Collection[str]) -> str:
     """What the columns mean."""
-    row, n = found.pairs[0], len(found.pairs)
+    row, n = wins.pairs[0], len(wins.pairs)
     text = f"Paired over users, all {n} pairs considered (Holm)." if n > 1 else "Paired over users."
-    if any(pair.verdict == "equivalent" for pair in found.pairs) and row.margin is not None:
+    if any(pair.verdict == "equivalent" for pair in wins.pairs) and row.margin is not None:
         text += f" Equivalent: neither is worse by more than {percent_text(row.margin)}."
+    if TRULY in columns and wins.true_pairs:
+        text += " Truly: the difference by the truth, paired over users; ? not beyond chance."
     if WON in columns and row.wins is not None:
         text += " Won, tied, lost: users shown a positive."
-    if NEEDED in columns and any(needed_text(pair, found.n_users) != UNDEFINED for pair in found.pairs):
+    if NEEDED in columns and any(needed_text(pair, wins.n_users) != UNDEFINED for pair in wins.pairs):
         power = f", with {percent_text(row.power)} power" if row.power else ""
-        text += f" Needed: users (now {found.n_users:,}): to tell that pair apart{power}."
+        text += f" Needed: users (now {wins.n_users:,}) to decide that pair{power}."
     return text

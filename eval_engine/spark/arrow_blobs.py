@@ -1,7 +1,7 @@
-"""Rows on their way through Spark, many to a blob: a BINARY value that holds some rows as Arrow writes them.
+"""Rows that pass through Spark in blobs: a blob is a BINARY value with many rows as an Arrow IPC stream.
 
-A row with lists costs the JVM some ten microseconds from worker to worker; a blob costs the same and holds thousands of rows. Spark decides where a blob
-goes by the key columns beside it, as with any row.
+The JVM takes some ten microseconds to move a row with lists from worker to worker. It takes the same time for a blob,
+which holds thousands of rows. Spark partitions blobs by the key columns beside them, as it does any row.
 
 >>> import numpy as np
 >>> rows = pa.RecordBatch.from_pydict({"user": ["a", "b", "c"]})
@@ -19,14 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.integer[Any]]
-BATCH_BYTES = 32 * 2**20  # rows that a task gathers before it makes blobs of them
-SMALL = pa.ipc.IpcWriteOptions(
-    compression="lz4"
-)  # ids and places shrink to a third or less; Java copies each byte some ten times between two workers
+BATCH_BYTES = 32 * 2**20  # a task collects rows of this size before it makes blobs of them
+# lz4 shrinks ids and positions to a third or less; Java copies each byte some ten times between two workers
+SMALL = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def encode_by_key(rows: pa.RecordBatch, *keys: Ints) -> tuple[list[Ints], pa.Array]:
-    """A blob of the rows of each distinct key, in the order of the keys; the keys' columns, and the blobs."""
+    """One blob per distinct key, sorted by key: the key columns, and the blobs."""
     if not rows.num_rows:
         return [key[:0] for key in keys], pa.array([], pa.binary())
     if not _in_order(keys):
@@ -38,7 +37,7 @@ def encode_by_key(rows: pa.RecordBatch, *keys: Ints) -> tuple[list[Ints], pa.Arr
 
 
 def _in_order(keys: tuple[Ints, ...]) -> bool:
-    """Whether the rows stand in the order of their keys already."""
+    """Whether the rows are already sorted by their keys."""
     more, same = np.zeros(keys[0].size - 1, np.bool_), np.ones(keys[0].size - 1, np.bool_)
     for key in keys:
         more |= same & (key[1:] > key[:-1])
@@ -47,10 +46,9 @@ def _in_order(keys: tuple[Ints, ...]) -> bool:
 
 
 def encode(rows: pa.RecordBatch) -> bytes:
-    """The rows as bytes."""
-    rows = pa.RecordBatch.from_arrays(
-        rows.columns, rows.schema.names
-    )  # whatever Spark knows of NULLs: blobs of one kind have one schema
+    """The rows as the bytes of an Arrow IPC stream."""
+    # drops the `nullable` flags that Spark sets, so that blobs with the same columns have the same schema
+    rows = pa.RecordBatch.from_arrays(rows.columns, rows.schema.names)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=SMALL) as writer:
         writer.write_batch(rows)
@@ -58,14 +56,14 @@ def encode(rows: pa.RecordBatch) -> bytes:
 
 
 def decode(blobs: Iterable[pa.BinaryScalar]) -> pa.RecordBatch:
-    """The rows of some blobs of one kind, one after the other."""
-    # as_py copies: a buffer inside a column may begin at any byte, and numbers in it would not be aligned
+    """The rows of all blobs, in their order; all blobs have the same columns."""
+    # as_py copies the bytes: a value may start at any byte of its column's buffer, where numbers would not be aligned
     batches = [pa.ipc.open_stream(pa.py_buffer(blob.as_py())).read_next_batch() for blob in blobs]
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def rebatch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, of some BATCH_BYTES each; rows of other columns begin a batch of their own."""
+    """The same rows in fewer batches of some BATCH_BYTES each; rows with other columns start a new batch."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

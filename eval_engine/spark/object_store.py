@@ -1,10 +1,9 @@
-"""Object stores (S3, Azure, Google, HDFS ...): what Spark must be told of them, and whether it reaches a path there.
+"""Object stores (S3, Azure, Google, HDFS ...): Spark's settings for them, and a check that Spark reaches a path there.
 
-Spark reads inputs and lake through Hadoop's file systems. Python workers read and write files past it, through
-Arrow, and delta-rs commits them, where they reach the store; where they do not, Spark does it all. So a store that
-Spark does not reach is an error, told before any work, and one that only Spark reaches is not. All three take
-endpoint, region and credentials of S3 from the environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID ...
-docs/object-stores.md
+Spark reads inputs and lake through Hadoop's file systems. If Arrow and delta-rs reach the store, Python workers read
+and write files through Arrow, and delta-rs commits them; otherwise Spark does both. So a store that Spark does not
+reach is an error, raised before any work, and a store that only Spark reaches is not. All three take endpoint, region
+and credentials of S3 from the environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID ... docs/object-stores.md
 """
 
 import os
@@ -23,7 +22,7 @@ from eval_engine.spark.delta_jars import spark_home
 from eval_engine.storage.stored_file import full_path, located
 
 STORE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-PACKAGES = {  # scheme: the part of Hadoop that has its file system
+PACKAGES = {  # scheme: the Hadoop module that has its file system
     "s3a": "hadoop-aws",
     "abfs": "hadoop-azure",
     "abfss": "hadoop-azure",
@@ -42,7 +41,7 @@ NO_ANSWER = re.compile(
     r"NETWORK_CONNECTION|ConnectException|UnknownHost|NoRouteToHost|"
     r"Could not (?:resolve|connect)|Connection refused|[Tt]imed out|Timeout"
 )
-ONE_ATTEMPT = {  # for a look at the store, by a file system of its own: that of the run keeps its retries
+ONE_ATTEMPT = {  # the check uses a Hadoop file system of its own without retries; that of the run keeps its retries
     "fs.s3a.impl.disable.cache": "true",
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
@@ -51,13 +50,13 @@ _reached: set[tuple[str, str]] = set()  # (application, bucket) that Spark has r
 
 
 def s3_settings() -> dict[str, str]:
-    """What Spark and its workers must be told of S3, from the environment. Credentials Spark takes itself."""
+    """Settings of Spark and its workers for S3, from the environment. Spark reads the credentials itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     settings = {}
     if endpoint:
         settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
-        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"  # bucket.host is a name that only AWS has
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"  # host names like bucket.host exist only at AWS
         settings["spark.executorEnv.AWS_ENDPOINT_URL"] = endpoint
     if region:
         settings["spark.hadoop.fs.s3a.endpoint.region"] = region
@@ -66,9 +65,10 @@ def s3_settings() -> dict[str, str]:
 
 
 def check_store(spark: SparkSession | None, uri: str, name: str) -> None:
-    """Raise an error that says what is missing if Spark does not reach the URI; `name`: what errors call the path.
+    """Raises an error that says what is missing if Spark does not reach the URI; `name` is its name in errors.
 
-    Paths and catalog names are left to who reads them, and so is the store of a job that has no Spark.
+    Paths without a scheme and catalog names are not checked: reading them raises its own errors. The same holds for the
+    store of a job that has no Spark.
     """
     if not STORE.match(uri):
         return
@@ -89,18 +89,18 @@ def check_store(spark: SparkSession | None, uri: str, name: str) -> None:
         _reached.add(seen)
         return
     missing = _package(store.scheme) if NO_FILE_SYSTEM.search(by_spark) else None
-    told = _told(by_arrow, store.scheme, store.netloc) or (
-        None if missing else _told(by_spark, store.scheme, store.netloc)
+    known = _known_problem(by_arrow, store.scheme, store.netloc) or (
+        None if missing else _known_problem(by_spark, store.scheme, store.netloc)
     )
-    if told is None:
-        told = (missing or f"Spark does not reach it: {by_spark} See docs/object-stores.md.", ConfigError)
+    if known is None:
+        known = (missing or f"Spark does not reach it: {by_spark} See docs/object-stores.md.", ConfigError)
     elif missing:
-        told = (f"{told[0]} Besides, {missing[0].lower()}{missing[1:]}", told[1])
-    raise told[1](f"{name}: {uri}: {told[0]}")
+        known = (f"{known[0]} Besides, {missing[0].lower()}{missing[1:]}", known[1])
+    raise known[1](f"{name}: {uri}: {known[0]}")
 
 
 def _by_arrow(place: str) -> str | None:
-    """Why Arrow does not reach the path, or its bucket if there is nothing at the path yet; None if it does."""
+    """Why Arrow does not reach the path, or its bucket if the path does not exist yet; None if it does."""
     try:
         system, path = located(place)
         if system.get_file_info(path).type != fs.FileType.NotFound:
@@ -114,12 +114,15 @@ def _by_arrow(place: str) -> str | None:
 
 
 def _by_spark(spark: SparkSession, place: str) -> str | None:
-    """Why Spark does not reach the path; None if it does. A neighbour is asked for: a table's files it would list."""
+    """Why Spark does not reach the path; None if it does.
+
+    Spark looks for a path beside it that does not exist: of the path itself it would list all files.
+    """
     scheme, path = place.split("://", 1)
     neighbour = f"{scheme}://{path.rsplit('/', 1)[0]}/_no-such-path"
     try:
-        asked = spark.read.options(**ONE_ATTEMPT).schema("nothing INT").parquet(neighbour)
-        asked.schema  # noqa: B018  looks for the path under Spark Connect too
+        rows = spark.read.options(**ONE_ATTEMPT).schema("nothing INT").parquet(neighbour)
+        rows.schema  # noqa: B018  makes Spark Connect look for the path too
     except (PySparkException, Py4JError) as error:
         if "PATH_NOT_FOUND" in str(error):
             return None
@@ -128,15 +131,15 @@ def _by_spark(spark: SparkSession, place: str) -> str | None:
     return None
 
 
-def _told(problem: str | None, scheme: str, bucket: str) -> tuple[str, type[PlumblineError]] | None:
-    """What is wrong with the store and what to do, of a problem that is known."""
+def _known_problem(problem: str | None, scheme: str, bucket: str) -> tuple[str, type[PlumblineError]] | None:
+    """What is wrong with the store and the remedy, with the class of the error; None for an unknown problem."""
     s3 = scheme == "s3a"
     server = (os.environ.get("AWS_ENDPOINT_URL") if s3 else None) or ("AWS" if s3 else bucket)
     if problem is None:
         return None
     if NO_BUCKET.search(problem):
         return f"there is no bucket {bucket} at {server}. Make it, or correct the path.", ConfigError
-    if NO_ANSWER.search(problem):  # later it may: a scheduler should try again
+    if NO_ANSWER.search(problem):  # it may answer later, so the exit code lets a scheduler try again
         check = "Check AWS_ENDPOINT_URL and AWS_REGION" if s3 else "Check the host in the path"
         return f"{server} does not answer ({problem[:160]}). {check}, and that the server runs.", PlumblineError
     if REFUSED.search(problem):
@@ -150,7 +153,7 @@ def _told(problem: str | None, scheme: str, bucket: str) -> tuple[str, type[Plum
 
 
 def _package(scheme: str) -> str:
-    """What brings Spark the file system of a scheme."""
+    """The remedy for a Spark without a file system for this scheme."""
     if scheme not in PACKAGES:
         return (
             f"This Spark has no file system for {scheme}://. "
@@ -165,6 +168,6 @@ def _package(scheme: str) -> str:
 
 
 def hadoop_version() -> str | None:
-    """The version of the Hadoop that Spark ships; None if its jars are elsewhere."""
-    found = sorted(Path(spark_home()).glob("jars/hadoop-client-api-*.jar"))
-    return found[0].stem.removeprefix("hadoop-client-api-") if found else None
+    """The version of Spark's Hadoop; None if its jars are not in Spark's folder."""
+    jars = sorted(Path(spark_home()).glob("jars/hadoop-client-api-*.jar"))
+    return jars[0].stem.removeprefix("hadoop-client-api-") if jars else None

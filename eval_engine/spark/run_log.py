@@ -1,7 +1,11 @@
-"""The log file of a command: what Spark, its Java and its Python workers write, and the traces of errors. The terminal gets the message only, which names the file.
+"""The log file of a command: the output of Spark, its Java and its Python workers, and the tracebacks of errors.
 
-It lies in $PLUMBLINE_LOG, else in plumbline/log of the user's state folder ($XDG_STATE_HOME, else ~/.local/state), else, where that cannot be
-written, in the folder for temporary files. PLUMBLINE_LOG=- means no file: all goes to the terminal, for containers whose output is collected. Each process has a file of its own; those beyond the newest 50, or beyond 64 MB, are removed when a new one is made.
+The terminal gets only the message of an error, which names the log file.
+
+The file is in the folder $PLUMBLINE_LOG, else in plumbline/log of the user's state folder ($XDG_STATE_HOME, else
+~/.local/state), else, if that cannot be written, in the folder for temporary files. PLUMBLINE_LOG=- means no file: all
+output goes to the terminal, for containers whose output is collected. Each process has its own file. When a new file is
+made, the files beyond the newest 50, or beyond 64 MB in all, are removed.
 """
 
 import os
@@ -16,7 +20,7 @@ KEPT_BYTES = 64 * 2**20
 
 @cache
 def run_log() -> Path | None:
-    """The log file of this process, made when it is first asked for; None: there is none, the terminal is the log."""
+    """The log file of this process, made at the first call; None if there is no file and the terminal is the log."""
     if os.environ.get("PLUMBLINE_LOG") == "-":
         return None
     for folder in _folders():
@@ -32,7 +36,7 @@ def run_log() -> Path | None:
 
 
 def _folders() -> list[Path]:
-    """Where a log may lie, the best place first."""
+    """Folders for the log, the preferred one first."""
     state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     named = os.environ.get("PLUMBLINE_LOG")
     first = Path(named) if named else Path(state, "plumbline", "log")
@@ -40,7 +44,7 @@ def _folders() -> list[Path]:
 
 
 def _remove_old(folder: Path) -> None:
-    """Makes room for a new file. A file that another process has just removed is gone, which is what is wanted."""
+    """Removes old files before a new one is made. A file that another process has just removed is skipped."""
     sizes = []
     for path in folder.glob("*.log*"):
         try:

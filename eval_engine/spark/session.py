@@ -1,8 +1,9 @@
 """The one place that makes a SparkSession: embedded by default, the cluster's under spark-submit or Spark Connect.
 
-Embedded (python, the command line, tests): local[*] with every setting below. Under spark-submit the cluster's own settings win;
-only what is not set there is filled in. Under Spark Connect (SPARK_REMOTE) the server is as it is. With a log file, what Java and the
-workers would write to the terminal goes there; under spark-submit only if nobody has configured Spark's log.
+Embedded (python, the command line, tests): local[*] with every setting below. Under spark-submit the cluster's settings
+have precedence; a setting below is applied only if it is not set there. Under Spark Connect (SPARK_REMOTE) nothing is
+set. With a log file, the output of Java and the workers goes to it instead of the terminal; under spark-submit only if
+Spark's logging is not configured.
 """
 
 import os
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from eval_engine.errors import PlumblineError
 from eval_engine.spark.class_archive import empty_conf, usable_archive
-from eval_engine.spark.delta_jars import PACKAGE, fetch_delta
+from eval_engine.spark.delta_jars import delta_package, fetch_delta
 from eval_engine.spark.java import java_home
 from eval_engine.spark.object_store import s3_settings
 
@@ -30,15 +31,18 @@ DELTA = {  # Delta's two hooks into Spark
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # timestamps in the tables do not depend on the machine
     "spark.sql.parquet.columnarReaderBatchSize": "1024",  # rows may hold long lists: 4,096 of them fill a small JVM
-    "spark.ui.showConsoleProgress": "false",  # jobs/progress.py shows it
-    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",  # Arrow's allocator keeps what workers free: they take as much again for the next block, and new pages cost some 7 % of their CPU
+    "spark.ui.showConsoleProgress": "false",  # jobs/progress.py shows the progress
+    # Arrow's allocator keeps memory that a worker frees: the next block needs as much, and new pages from the kernel
+    # take some 7 % of a worker's CPU time.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
 }
 EMBEDDED = {
-    "spark.databricks.delta.snapshotPartitions": "2",  # default 50: three times slower on small machines
-    "spark.python.unix.domain.socket.enabled": "true",  # over TCP a task waits 70 ms for delayed acknowledgements between Java and Python
-    "spark.shuffle.compress": "false",  # what moves most, blobs, is compressed already, and nothing leaves the machine
+    "spark.databricks.delta.snapshotPartitions": "2",  # with the default 50, small machines are three times slower
+    # Over TCP a task waits 70 ms for delayed acknowledgements between Java and Python.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.shuffle.compress": "false",  # most shuffled bytes are blobs, already compressed; all stay on the machine
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    "spark.ui.enabled": "false",  # nobody looks, and the port may be taken
+    "spark.ui.enabled": "false",  # not needed, and its port may be in use
     "spark.driver.host": "127.0.0.1",  # a laptop's host name may not resolve
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
@@ -46,19 +50,20 @@ EMBEDDED = {
 }
 
 
-QUIET = Path(__file__).with_name("log4j2.properties")  # from the first line
-TO_FILE = Path(__file__).with_name("log4j2_file.properties")  # of a Java that runs already
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java plans and moves blobs, and is done before its best compiler would be; workers need the cores
+QUIET = Path(__file__).with_name("log4j2.properties")  # for a Java that this process starts
+TO_FILE = Path(__file__).with_name("log4j2_file.properties")  # for a Java that is already running
+# Java makes plans and moves blobs, and ends before its optimising compiler would pay off; the workers need the cores.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = None) -> SparkSession:
-    """The running session if there is one, else a new one; java_options are for an embedded one. log: see above."""
+    """The running session if there is one, else a new one; java_options: of an embedded session; log: its log file."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     if os.environ.get("SPARK_REMOTE"):
         return SparkSession.builder.getOrCreate()
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM, and this process from it
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started the JVM, which started this process
     given = SparkConf() if submitted else None
     settings = DELTA | EVERYWHERE | s3_settings()
     if not submitted:
@@ -68,13 +73,13 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
         cores = os.cpu_count() or 2
         settings |= EMBEDDED | {
             "spark.master": os.environ.get("PLUMBLINE_MASTER", "local[*]"),
-            "spark.sql.shuffle.partitions": str(max(2, cores)),  # the default 200 is for clusters
+            "spark.sql.shuffle.partitions": str(max(2, cores)),  # the default 200 is meant for clusters
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()} {java_options}",
             "spark.driver.memory": f"{_quarter_of_memory_gb()}g",
         }
     master = given.get("spark.master", "") if given else settings["spark.master"]
     if master is not None and master.startswith("local"):
-        # Workers of this machine must be this interpreter, or they import from another one. A cluster knows its own.
+        # Workers on this machine must run this interpreter, or they import other packages. A cluster sets its own.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if given is None and log:
         _start_java(settings, log)
@@ -89,20 +94,21 @@ def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = 
             builder = builder.config(key, f"{given.get(key)},{value}")
     session = builder.getOrCreate()
     if quiet and log and given and given.get("spark.submit.deployMode", "client") == "client":
-        _log_to(log)  # a context that starts sets up its log anew; in cluster mode the cluster collects stderr
+        _log_to(log)  # after the context, whose start configures the log; in cluster mode the cluster collects stderr
     try:
         session.sql("SELECT 1").schema  # noqa: B018  analysis loads the catalog class, without a job
     except Exception as error:
         if "delta" in str(error).lower():
             raise PlumblineError(
-                f"This Spark has no Delta. Add `--packages {PACKAGE}` to spark-submit, or run `plumbline setup` once in its environment."
+                f"This Spark has no Delta. Add `--packages {delta_package()}` to spark-submit, "
+                "or run `plumbline setup` once in its environment."
             ) from None
         raise
     return session
 
 
 def _start_java(settings: dict[str, str], log: Path) -> None:
-    """Start the Java of an embedded session, if there is none, with a log file as its terminal; its Python workers write where it does."""
+    """Starts the Java of an embedded session, if none runs; it and its Python workers print to the log file."""
     if SparkContext._gateway:
         return
     with log.open("a") as file, ExitStack() as while_it_starts:
@@ -116,7 +122,7 @@ def _start_java(settings: dict[str, str], log: Path) -> None:
 
 
 def _log_is_configured(given: SparkConf) -> bool:
-    """Whether whoever runs spark-submit has said what Spark shall log."""
+    """Whether the caller of spark-submit has configured Spark's logging."""
     options = " ".join(os.environ.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"))
     options += given.get("spark.driver.extraJavaOptions", "") or ""
     folder = os.environ.get("SPARK_CONF_DIR")
@@ -129,7 +135,7 @@ def _log_is_configured(given: SparkConf) -> bool:
 
 
 def _log_to(log: Path) -> None:
-    """Sends the log of a Java that runs already to a file."""
+    """Redirects the log of a running Java to a file."""
     SparkContext.setSystemProperty("plumbline.log", str(log))
     assert SparkContext._jvm is not None
     java = SparkContext._jvm
@@ -137,40 +143,49 @@ def _log_to(log: Path) -> None:
 
 
 def cancel_work(within_seconds: float = 5.0) -> None:
-    """Ends what Spark does for this process, from a signal's handler. The thread's connection to Java may wait for an answer, which nobody will read: it is closed."""
+    """Cancels the Spark jobs of this process; may be called in a signal handler.
+
+    The thread's connection to Java may be waiting for an answer, so it is closed, and another one is used.
+    """
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
-    if context is None or gateway is None:  # none yet, or Spark Connect, whose server ends what a client leaves
+    if context is None or gateway is None:  # no session yet, or Spark Connect, whose server cancels a client's jobs
         return
     connection = gateway._gateway_client.get_thread_connection()
     if connection is not None:
         connection.close()
-    thread = Thread(target=_cancel_jobs, args=(context,), daemon=True)  # with a connection of its own
+    thread = Thread(target=_cancel_jobs, args=(context,), daemon=True)  # py4j gives each thread its own connection
     thread.start()
-    thread.join(within_seconds)  # a Java that is stuck must not hold up the clean-up
+    thread.join(within_seconds)  # a Java that does not answer must not block the clean-up
 
 
 def _cancel_jobs(context: SparkContext) -> None:
-    with suppress(Py4JError, OSError):  # Java is gone, and its jobs with it
+    with suppress(Py4JError, OSError):  # Java has ended, and so have its jobs
         context.cancelAllJobs()
 
 
 @contextmanager
 def planned_once(spark: SparkSession) -> Iterator[None]:
-    """Queries inside run as they were planned: adapting them on the way makes a job of every shuffle, for plans whose shape is known beforehand."""
+    """Switches adaptive execution off for the queries inside.
+
+    Adaptive execution makes one job per shuffle. The plans here have a known shape and gain nothing from it.
+    """
     with _set(spark, "spark.sql.adaptive.enabled", "false"):
         yield
 
 
 @contextmanager
 def few_scan_tasks(spark: SparkSession) -> Iterator[None]:
-    """Scans inside read one narrow column of large files: Spark cuts files by their whole size, which makes thousands of tasks of a few milliseconds."""
+    """Makes fewer scan tasks, for scans of one narrow column of large files.
+
+    Spark splits files by their size with all columns, which makes thousands of tasks of a few milliseconds.
+    """
     with _set(spark, "spark.sql.files.maxPartitionBytes", str(4 * 2**30)):
         yield
 
 
 @contextmanager
 def _set(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    """A setting of the session, for a while."""
+    """Sets a setting of the session inside the block."""
     before = str(spark.conf.get(key))
     spark.conf.set(key, value)
     try:
@@ -181,7 +196,7 @@ def _set(spark: SparkSession, key: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
-    """Rows inside go to Python in batches of bounded bytes, whether they are a few numbers or a few megabytes each."""
+    """Bounds the batches that go to Python inside the block by bytes: a row may take a few bytes or megabytes."""
     with (
         _set(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", "100000"),
         _set(spark, "spark.sql.execution.arrow.maxBytesPerBatch", str(32 * 2**20)),
@@ -190,6 +205,6 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
 
 
 def _quarter_of_memory_gb() -> int:
-    """A quarter of the machine for the JVM, 1 to 8 GB: the Python workers and the page cache need the rest."""
+    """A quarter of the machine's memory for the JVM, 1 to 8 GB: Python workers and page cache need the rest."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(8, total // 4 // 2**30))

@@ -1,15 +1,15 @@
-"""How many tasks and partitions are worth their cost, and which task works on which piece."""
+"""How many tasks and partitions a job gets for its bytes, and which task gets which piece."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-FEW_PARTITIONS = 4  # a Python worker that starts, and its imports, cost more than what these are given at least
+FEW_PARTITIONS = 4  # more only for more bytes: the start of a Python worker and its imports cost more than small tasks
 PARTITION_BYTES = 16 * 2**20
 
 
 def partitions_for(n_bytes: int, at_most: int) -> int:
-    """How many partitions are worth their cost; at_most: spark.sql.shuffle.partitions, which is 200 on a cluster where nobody has set it.
+    """The number of partitions for n_bytes; at_most: spark.sql.shuffle.partitions, 200 on a cluster by default.
 
     >>> partitions_for(1000, 2), partitions_for(1000, 200), partitions_for(10**9, 200), partitions_for(10**12, 200)
     (2, 4, 60, 200)
@@ -18,12 +18,12 @@ def partitions_for(n_bytes: int, at_most: int) -> int:
 
 
 def wanted_tasks(n_bytes: int, at_least: int, task_bytes: int) -> int:
-    """As many for each core, of so many bytes at most."""
+    """The least number of tasks, a multiple of at_least, that have at most task_bytes each."""
     return at_least * max(1, -(-n_bytes // (task_bytes * at_least)))
 
 
 def assign_tasks(sizes: Sequence[int], n_tasks: int) -> list[int]:
-    """A task for each of some pieces: neighbours together, as even as the pieces allow; fewer tasks if there are not so many pieces.
+    """The task of each piece: neighbouring pieces together, tasks as even as the pieces allow, no task without a piece.
 
     >>> assign_tasks([5, 5, 5], 8), assign_tasks([4, 1, 1, 1, 1], 2), assign_tasks([], 4)
     ([0, 1, 2], [0, 1, 1, 1, 1], [])

@@ -1,10 +1,13 @@
-"""The certificates this machine trusts, as a Java key store: a Java from PyPI brings its own list, which knows no company's proxy.
+"""The certificates that this machine trusts, as a Java key store.
 
-Format JKS, version 2, of trusted certificates only (big-endian; strings are 2 bytes of length and UTF-8):
+A Java from PyPI has its own list of certificates, which lacks those of a company's proxy.
 
-    feedfeed 00000002 count { 00000002 alias, milliseconds, "X.509", 4 bytes of length, DER }* SHA1(password as UTF-16, "Mighty Aphrodite", all before)
+Format JKS, version 2, with trusted certificates only (big-endian; a string is 2 bytes of length, then UTF-8):
 
-keytool, which could do this, takes one certificate a call: minutes for a whole list.
+    feedfeed 00000002 count { 00000002 alias, milliseconds, "X.509", 4 bytes of length, DER }*
+    SHA1(password as UTF-16, "Mighty Aphrodite", all bytes before)
+
+keytool could write it too, but takes one certificate per call, which is minutes for a whole list.
 """
 
 import hashlib
@@ -18,7 +21,7 @@ CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE---
 
 
 def machine_certificates() -> list[bytes]:
-    """What Python trusts here (SSL_CERT_FILE, else the system's file), DER; empty if there is no such file."""
+    """The certificates that Python trusts (SSL_CERT_FILE, else the system's file), as DER; empty without a file."""
     file = ssl.get_default_verify_paths().cafile
     return (
         [ssl.PEM_cert_to_DER_cert(text) for text in CERTIFICATE.findall(Path(file).read_text(errors="replace"))]

@@ -1,9 +1,11 @@
-"""What every Python worker of ours does before a task.
+"""What a Python worker does before each of our tasks.
 
-- Spark collects garbage after each task, and looking through the imported libraries takes it 40 ms each time, while the next task waits: they are taken out of the collection,
-  those that come with the first task as well as those that a later one needs.
-- When an embedded Spark stops, it closes the sockets of idle workers. Over Unix sockets PySpark prints that as a BrokenPipeError with its traceback, once per worker; nothing
-  is broken, so it is not printed. The workers of a cluster are left as they are: other programs may run in them.
+- PySpark collects garbage after each task. Scanning the objects of the imported libraries takes 40 ms each time, while
+  the next task waits. So these objects are taken out of the collection (gc.freeze), also those of libraries that a
+  later task imports.
+- When an embedded Spark stops, it closes the sockets of idle workers. Over Unix sockets PySpark prints that as a
+  BrokenPipeError with its traceback, once per worker. It is no error, so it is not printed. Workers of a cluster are
+  not changed: other programs may run in them.
 """
 
 import gc
@@ -12,15 +14,15 @@ import sys
 import traceback
 from typing import Any
 
-FEW_OBJECTS = 5_000  # looked through in a millisecond
+FEW_OBJECTS = 5_000  # scanned in a millisecond
 _print_exc = traceback.print_exc
 
 
 def prepare_worker() -> None:
-    """Prepares this process."""
+    """Prepares this process for a task."""
     if "PLUMBLINE_EMBEDDED" in os.environ:
         traceback.print_exc = _print_unless_closed
-    if len(gc.get_objects()) > FEW_OBJECTS:  # those taken out do not count
+    if len(gc.get_objects()) > FEW_OBJECTS:  # without the frozen ones
         gc.collect()
         gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark runs: a function from Arrow batches to Arrow batches, and the rows that it is given."""
+"""The type of a function that Python workers of Spark run, from Arrow batches to Arrow batches, and its input rows."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +12,7 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Plan(NamedTuple):
-    """Rows for tasks, in the order a task works them off, and the worker function for mapInArrow that ranks them."""
+    """Rows in the order in which a task handles them, and the function for mapInArrow that ranks them."""
 
     rows: "DataFrame"
     worker: Worker

@@ -125,19 +125,19 @@ def balanced(strata: Strata) -> Balanced:
     seen = (strata.positives > 0) & (users > 0)
     if not seen.any() or strata.exposures.max(initial=0) < 2:
         return undefined
-    cells = _cells(*(tuple(column.tolist()) for column in strata[:3]))
+    kinds = tuple(tuple(column.tolist()) for column in strata[:3])
+    cells = _cells(*kinds)
     mean = strata.sums.sum(axis=(1, 2)) / users[seen].sum()
     units = np.flatnonzero(strata.users[:, seen].sum(axis=1) > 0)
-    law = _law(cells, users, np.zeros(min(DEGREE, int(strata.exposures.max()))))
-    setting = _setting(cells, strata, users, mean, law)
-    whole, bias = _values(cells, strata, users, strata.sums.sum(axis=1), law, setting)
+    laws = _laws(kinds, strata.users.tobytes(), n_units)
+    setting = _setting(cells, strata, users, mean, laws[-1])
+    whole, bias = _values(cells, strata, users, strata.sums.sum(axis=1), laws[-1], setting)
     values = np.array([whole] * n_units, np.float64)
     for unit in units if units.size > 1 else ():
         rest = users - strata.users[unit]
-        if (rest[strata.positives > 0] > 0).any():
-            law_without = _law(cells, rest, law)
+        if unit in laws:
             values[unit] = _values(
-                cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], law_without, setting
+                cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], laws[int(unit)], setting
             )[0]
     errors = np.zeros((n_models, n_units))
     n = units.size
@@ -146,7 +146,23 @@ def balanced(strata: Strata) -> Balanced:
     return Balanced(Paired(whole, errors, n), bias * np.abs(mean))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
+def _laws(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> dict[int, Doubles]:
+    """The law of all users (-1), and without each unit that leaves a user with a positive; the same for every cutoff and model."""
+    exposures, _, positives = (np.array(column) for column in kinds)
+    by_unit = np.frombuffer(users, np.float64).reshape(n_units, -1)
+    total, cells = by_unit.sum(axis=0), _cells(*kinds)
+    law = _law(cells, total, np.zeros(min(DEGREE, int(exposures.max()))))
+    found = {-1: law}
+    shows = positives > 0
+    for unit in range(n_units):
+        rest = total - by_unit[unit]
+        if by_unit[unit, shows & (total > 0)].sum() > 0 and (rest[shows] > 0).any():
+            found[unit] = _law(cells, rest, law)
+    return found
+
+
+@lru_cache(maxsize=64)
 def _cells(exposures: tuple[int, ...], candidates: tuple[int, ...], positives: tuple[int, ...]) -> Cells:
     kinds, group = np.unique(np.array([exposures, candidates]), axis=1, return_inverse=True)
     group, most = group.reshape(-1), max(candidates)

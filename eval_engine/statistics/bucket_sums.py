@@ -2,9 +2,11 @@
 
 A bucket is a hash of the user (kernels/xxhash64.py), so buckets are random groups of users, the same for every model, run and machine:
 
-    bucket = pmod(xxhash64(user_id), 256)
+    bucket = pmod(xxhash64(user_id), 256), of slices and strata pmod(bucket, 32)
 
-Numbers are rounded once to a multiple of 1e-12 and added as integers, whole parts and parts below 1 apart: any order of adding gives the same bits.
+Numbers are rounded once to a multiple of 1e-12 and added as integers, whole parts and parts below 1 apart: any order of adding gives the same bits, and what was
+added can be taken off again exactly. Most users have no hit: the sums of denominators are made once for all cutoffs (add_denominators), and each cutoff adds the numerators of
+the few users who have one (add_numerators).
 """
 
 from typing import NamedTuple
@@ -18,9 +20,11 @@ from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
 
 Doubles = npt.NDArray[np.float64]
 N_BUCKETS = 256
+N_COARSE = 32  # buckets of slices and strata
 COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb", "a_low", "a_high")
 LIMB = np.int64(SCALE)
+NO_BOUNDS = (np.empty(0), np.empty(0))
 
 
 class Sums(NamedTuple):
@@ -31,7 +35,7 @@ class Sums(NamedTuple):
     part: npt.NDArray[np.int64]  # (..., n_rows, 7): the rest, in units of 1e-12, 0 to below 1e12
 
 
-def bucket_of(hashes: npt.NDArray[np.int64]) -> Ints:
+def bucket_of(hashes: Ints) -> Ints:
     """The bucket of each user."""
     return np.mod(hashes, N_BUCKETS)
 
@@ -41,9 +45,48 @@ def no_sums(*n_rows: int) -> Sums:
     return Sums(*(np.zeros((*n_rows, n), np.int64) for n in (len(COUNTS), len(SUMS), len(SUMS))))
 
 
-def add(sums: Sums, terms: tuple[Doubles, Doubles], low: Doubles, high: Doubles, row: Ints) -> None:
-    """Add users to the sums of their rows; terms: their numerators and denominators; low, high: numerators with every tie broken against and for the model."""
+def add(
+    sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints, sign: int = 1
+) -> None:
+    """Add users to the sums of their rows, or take them off (sign -1); terms: their numerators and denominators; bounds: numerators with every tie broken
+    against and for the model, left out where they are not kept."""
     a, b = terms
+    low, high = bounds or (a, a)
+    _check(sums, a, b, low, high)
+    _add(a, b, low, high, row, sign, *sums)
+
+
+def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
+    """The same of users whose numerators are 0, or are added later."""
+    nothing = np.zeros(b.size)
+    add(sums, (nothing, b), None, row, sign)
+
+
+def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
+    """Other denominators for users who are in the sums of their rows already, with numerators 0."""
+    differ = np.flatnonzero(old != new)
+    if differ.size:
+        add_denominators(sums, old[differ], row[differ], -1)
+        add_denominators(sums, new[differ], row[differ])
+
+
+def add_numerators(
+    sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints
+) -> None:
+    """What is left to add of users whose denominators are in the sums already."""
+    a, b = terms
+    low, high = bounds or (a, a)
+    _check(sums, a, b, low, high)
+    _add_numerators(a, b, low, high, row, *sums)
+
+
+def add_numerators_again(places: list[tuple[Sums, Ints]], terms: tuple[Doubles, Doubles]) -> None:
+    """The same terms to further sums, without bounds; they were checked when they were added first."""
+    for sums, row in places:
+        _add_numerators(*terms, *NO_BOUNDS, row, *sums)
+
+
+def _check(sums: Sums, a: Doubles, b: Doubles, low: Doubles, high: Doubles) -> None:
     wrong, largest = _checked(a, b, low, high)
     if wrong >= 0:
         raise ValueError(
@@ -53,7 +96,6 @@ def add(sums: Sums, terms: tuple[Doubles, Doubles], low: Doubles, high: Doubles,
         raise ValueError(
             f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller"
         )
-    _add(a, b, low, high, row, *sums)
 
 
 def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
@@ -83,38 +125,59 @@ def _checked(a, b, low, high):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add(a, b, low, high, row, counts, whole, part):  # type: ignore[no-untyped-def]
+def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-untyped-def]
     for u in range(a.size):
         r, x, y = row[u], a[u], b[u]
         if y == 0.0:
-            counts[r, 1] += 1
+            counts[r, 1] += sign
             continue
-        counts[r, 0] += 1
+        counts[r, 0] += sign
         if np.isnan(x):
-            counts[r, 2] += 1
+            counts[r, 2] += sign
             continue
         if y == 1.0:  # a mean over users, most of whom have no hit and no ties: the same sums with less work
-            whole[r, 1] += 1
-            whole[r, 4] += 1
+            whole[r, 1] += sign
+            whole[r, 4] += sign
             if x == 0.0 and low[u] == 0.0 and high[u] == 0.0:
                 continue
-            _add_one(whole, part, r, 3, x)
+            _add_one(whole, part, r, 3, x, sign)
         else:
-            _add_one(whole, part, r, 1, y)
-            _add_one(whole, part, r, 3, x * y)
-            _add_one(whole, part, r, 4, y * y)
-        _add_one(whole, part, r, 0, x)
-        _add_one(whole, part, r, 2, x * x)
-        _add_one(whole, part, r, 5, low[u])
-        _add_one(whole, part, r, 6, high[u])
+            _add_one(whole, part, r, 1, y, sign)
+            _add_one(whole, part, r, 3, x * y, sign)
+            _add_one(whole, part, r, 4, y * y, sign)
+        _add_one(whole, part, r, 0, x, sign)
+        _add_one(whole, part, r, 2, x * x, sign)
+        _add_one(whole, part, r, 5, low[u], sign)
+        _add_one(whole, part, r, 6, high[u], sign)
 
 
 @compiled
-def _add_one(whole, part, r, n, value):  # type: ignore[no-untyped-def]
+def _add_numerators(a, b, low, high, row, counts, whole, part):  # type: ignore[no-untyped-def]
+    bounded = low.size > 0
+    for u in range(a.size):
+        r, x, y = row[u], a[u], b[u]
+        if y == 0.0:
+            continue
+        if np.isnan(x):  # the sums hold no denominators of such users
+            counts[r, 2] += 1
+            _add_one(whole, part, r, 1, y, -1)
+            _add_one(whole, part, r, 4, y * y, -1)
+            continue
+        if x != 0.0:
+            _add_one(whole, part, r, 0, x, 1)
+            _add_one(whole, part, r, 2, x * x, 1)
+            _add_one(whole, part, r, 3, x * y, 1)
+        if bounded and (low[u] != 0.0 or high[u] != 0.0):
+            _add_one(whole, part, r, 5, low[u], 1)
+            _add_one(whole, part, r, 6, high[u], 1)
+
+
+@compiled
+def _add_one(whole, part, r, n, value, sign):  # type: ignore[no-untyped-def]
     floor = np.floor(value)
-    rest = part[r, n] + np.int64(np.rint((value - floor) * 1e12))
-    over = np.int64(rest >= LIMB)
-    whole[r, n] += np.int64(floor) + over
+    rest = part[r, n] + sign * np.int64(np.rint((value - floor) * 1e12))
+    over = np.int64(rest >= LIMB) - np.int64(rest < 0)
+    whole[r, n] += sign * np.int64(floor) + over
     part[r, n] = rest - over * LIMB
 
 

@@ -14,17 +14,17 @@ se = 0: what is seen is certain. Identical models have D = 0, interval [0, 0], p
 Undefined is NaN, and users_needed None: a model without value, fewer than two buckets; users_needed also if D = 0, or beyond 64 bits.
 """
 
-import math
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
+from eval_engine.kernels.arrays import Floats, Ints
 from eval_engine.statistics.multiplicity import benjamini_hochberg, holm
-from eval_engine.statistics.paired import Difference, Paired, difference
+from eval_engine.statistics.paired import Paired
 
-MOST_USERS = 2**63 - 1  # a BIGINT
+MOST_USERS = 2.0**63 - 1024  # a BIGINT
 
 
 class Comparison(NamedTuple):
@@ -44,8 +44,47 @@ class Comparison(NamedTuple):
     users_needed: int | None
 
 
+class Pairs(NamedTuple):
+    """The same of every pair of models in several groups, (n_groups, n_pairs) each; pairs (0, 1), (0, 2), .. (1, 2), .."""
+
+    first: Ints  # (n_pairs,)
+    second: Ints
+    difference: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    p_holm: Floats
+    p_fdr: Floats
+    p_no_worse_first: Floats
+    p_no_worse_second: Floats
+    users_needed: Floats  # NaN: none can be told
+
+
 def compare(models: Paired, n_users: int, confidence: float, margin: float, power: float = 0.8) -> list[Comparison]:
     """Every pair of models, (0, 1), (0, 2), .. (1, 2), ..; n_users are those that the values rest on."""
+    if n_users < 0:
+        raise ValueError(f"n_users cannot be negative, found {n_users}")
+    units, users = np.array([models.n_units]), np.array([n_users])
+    pairs = compare_groups(
+        models.values[None], models.errors[None], units, users, confidence=confidence, margin=margin, power=power
+    )
+    numbers = (pairs.difference, pairs.standard_error, pairs.low, pairs.high, pairs.p, pairs.p_holm, pairs.p_fdr)
+    found = []
+    for n in range(pairs.first.size):
+        difference, error, low, high, p, p_holm, p_fdr = (float(column[0, n]) for column in numbers)
+        no_worse = float(pairs.p_no_worse_first[0, n]), float(pairs.p_no_worse_second[0, n])
+        needed = float(pairs.users_needed[0, n])
+        first, second = int(pairs.first[n]), int(pairs.second[n])
+        users_needed = None if np.isnan(needed) else int(needed)
+        found.append(Comparison(first, second, difference, error, low, high, p, p_holm, p_fdr, *no_worse, users_needed))
+    return found
+
+
+def compare_groups(
+    values: Floats, errors: Floats, n_units: Ints, n_users: Ints, *, confidence: float, margin: float, power: float
+) -> Pairs:
+    """Every pair of models in each group: values (n_groups, n_models), errors (n_groups, n_models, n_units), numbers of units and users (n_groups,)."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
     if not 0 <= margin < 1:
@@ -54,51 +93,58 @@ def compare(models: Paired, n_users: int, confidence: float, margin: float, powe
         raise ValueError(
             f"power must be below 1 and above (1 - confidence) / 2 = {(1 - confidence) / 2:g}, found {power}"
         )
-    if n_users < 0:
-        raise ValueError(f"n_users cannot be negative, found {n_users}")
-    spread = float(stdtrit(max(models.n_units - 1, 1), (1 + confidence) / 2))
+    i, j = np.array(list(combinations(range(values.shape[1]), 2)), np.int64).reshape(-1, 2).T
+    degrees = np.maximum(n_units - 1, 0)[:, None].astype(np.float64)
+    spread = stdtrit(np.maximum(degrees, 1), (1 + confidence) / 2)
     effect = float(ndtri((1 + confidence) / 2) + ndtri(power))  # in standard errors, seen with this power
-    pairs = list(combinations(range(len(models.values)), 2))
-    differences = [difference(models, i, j) for i, j in pairs]
-    p = np.array([_two_sided(d) for d in differences], np.float64)
-    return [
-        Comparison(
-            first=i,
-            second=j,
-            difference=d.value,
-            standard_error=d.standard_error,
-            low=d.value - spread * d.standard_error,
-            high=d.value + spread * d.standard_error,
-            p=float(p[n]),
-            p_holm=float(p_holm),
-            p_fdr=float(p_fdr),
-            p_no_worse_first=_above_zero(difference(models, i, j, 1 - margin)),
-            p_no_worse_second=_above_zero(difference(models, j, i, 1 - margin)),
-            users_needed=_users_needed(d, n_users, effect),
-        )
-        for n, ((i, j), d, p_holm, p_fdr) in enumerate(
-            zip(pairs, differences, holm(p), benjamini_hochberg(p), strict=True)
-        )
+    difference, error = _differences(values, errors, n_units, i, j, 1.0)
+    p = _two_sided(difference, error, degrees)
+    no_worse = [
+        _above_zero(*_differences(values, errors, n_units, one, other, 1 - margin), degrees)
+        for one, other in ((i, j), (j, i))
     ]
+    return Pairs(
+        i,
+        j,
+        difference,
+        error,
+        difference - spread * error,
+        difference + spread * error,
+        p,
+        np.array([holm(row) for row in p]).reshape(p.shape),
+        np.array([benjamini_hochberg(row) for row in p]).reshape(p.shape),
+        no_worse[0],
+        no_worse[1],
+        _users_needed(difference, error, n_users[:, None], effect),
+    )
 
 
-def _two_sided(d: Difference) -> float:
+def _differences(
+    values: Floats, errors: Floats, n_units: Ints, i: Ints, j: Ints, share: float
+) -> tuple[Floats, Floats]:
+    """R_i - share R_j of every group and pair, and its standard error."""
+    moved = errors[:, i] - share * errors[:, j]
+    inflation = np.where(n_units > 1, n_units / np.maximum(n_units - 1, 1), np.nan)[:, None]
+    return values[:, i] - share * values[:, j], np.sqrt(inflation * np.einsum("gpb,gpb->gp", moved, moved))
+
+
+def _two_sided(difference: Floats, error: Floats, degrees: Floats) -> Floats:
     """p of no difference."""
-    if d.standard_error == 0:
-        return 1.0 if d.value == 0 else 0.0
-    return float(2 * stdtr(d.degrees, -abs(d.value) / d.standard_error)) if d.degrees else math.nan
+    t = np.abs(difference) / np.where(error > 0, error, np.nan)
+    p = np.where(degrees > 0, 2 * stdtr(np.maximum(degrees, 1), -t), np.nan)
+    return np.where(error == 0, np.where(difference == 0, 1.0, 0.0), p)
 
 
-def _above_zero(d: Difference) -> float:
+def _above_zero(difference: Floats, error: Floats, degrees: Floats) -> Floats:
     """p of a difference of 0 or less."""
-    if d.standard_error == 0:
-        return 0.0 if d.value > 0 else 1.0
-    return float(stdtr(d.degrees, -d.value / d.standard_error)) if d.degrees else math.nan
+    t = difference / np.where(error > 0, error, np.nan)
+    p = np.where(degrees > 0, stdtr(np.maximum(degrees, 1), -t), np.nan)
+    return np.where(error == 0, np.where(difference > 0, 0.0, 1.0), p)
 
 
-def _users_needed(d: Difference, n_users: int, effect: float) -> int | None:
-    if d.value == 0 or n_users == 0:
-        return None
-    ratio = effect * d.standard_error / abs(d.value)
-    users = n_users * ratio * ratio  # NaN, or inf
-    return max(1, math.ceil(users)) if users < MOST_USERS else None
+def _users_needed(difference: Floats, error: Floats, n_users: Ints, effect: float) -> Floats:
+    """As many users as would tell the models apart; NaN where there is no difference, no user, or no such number of 64 bits."""
+    known = (difference != 0) & (n_users > 0)
+    ratio = effect * error / np.where(known, np.abs(difference), np.nan)
+    users = np.maximum(1.0, np.ceil(n_users * ratio * ratio))
+    return np.where(users < MOST_USERS, users, np.nan)

@@ -1,9 +1,9 @@
-"""Which process wrote a file or a row, and whether it is still there.
+"""The id of a process that wrote a file or a row, and whether that process still runs.
 
     id = <hash of host name and boot>.<process number>.<its start, in clock ticks since the boot>
 
-A process number is used again after a while; with its start it is not. The id has letters, digits and dots only, so it can stand in a file name.
-A process of another machine cannot be judged from here.
+A process number is used again after a while; with its start it is unique. The id has letters, digits and dots only,
+so it can be part of a file name. Whether a process of another machine still runs cannot be known here.
 """
 
 import os
@@ -22,7 +22,7 @@ def process_id(pid: int | None = None) -> str:
 
 
 def is_gone(process: str) -> bool | None:
-    """Whether the process has ended; None if it ran on another machine, or before this one was started anew, or the text is no id."""
+    """Whether the process has ended; None if it ran on another machine or before the last boot, or it is no id."""
     match = ID.fullmatch(process)
     if not match or match[1] != _machine():
         return None
@@ -30,7 +30,7 @@ def is_gone(process: str) -> bool | None:
 
 
 def _machine() -> str:
-    """This machine since its last start. Containers have host names of their own, and process numbers of their own."""
+    """This machine since its last boot. Containers have host names and process numbers of their own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:  # no Linux
@@ -39,7 +39,7 @@ def _machine() -> str:
 
 
 def _start(pid: int) -> int | None:
-    """When the process started; None if there is no such process, or it has ended and waits for its parent."""
+    """Start of the process in clock ticks; None if there is none, or it has ended and waits for its parent."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -48,7 +48,7 @@ def _start(pid: int) -> int | None:
 
 
 def _start_elsewhere(pid: int) -> int | None:
-    """The same where there is no /proc: only whether there is such a process can be told."""
+    """The same where there is no /proc: 0 if there is such a process, else None."""
     if Path("/proc/self/stat").exists():
         return None
     try:

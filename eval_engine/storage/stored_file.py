@@ -1,4 +1,4 @@
-"""A stored file as Arrow opens it, in a Python worker as on the driver, if it can; how each library spells a URI."""
+"""A stored file as Arrow opens it, in a Python worker and on the driver; the spelling of a URI in each library."""
 
 import os
 import re
@@ -15,7 +15,7 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/")
 
 
 def spelled(uri: str, library: Literal["spark", "arrow", "delta-rs"]) -> str:
-    """The URI as a library takes it, whichever scheme of S3 its owner wrote. Other schemes are the same in all three.
+    """The URI as a library takes it; the scheme of S3 differs, other schemes are the same in all three.
 
     >>> spelled("s3://bucket/lake", "spark"), spelled("s3a://bucket/lake", "arrow")
     ('s3a://bucket/lake', 's3://bucket/lake')
@@ -24,12 +24,12 @@ def spelled(uri: str, library: Literal["spark", "arrow", "delta-rs"]) -> str:
 
 
 def full_path(path: str) -> str:
-    """The path as Spark takes it, in delta.`path` too: a URI in its spelling, a local path from the root."""
+    """The path as Spark takes it, also in delta.`path`: a URI in its spelling, a local path from the root."""
     return spelled(path.rstrip("/"), "spark") if "://" in path else os.path.abspath(path)
 
 
 def located(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system behind a URI as Spark writes it (file:/x, s3a://b/x), or behind a plain path, and the path in it."""
+    """The file system of a path or of a URI as Spark writes it (file:/x, s3a://b/x), and the path in it."""
     if not SCHEME.match(uri):
         return fs.LocalFileSystem(), uri
     if uri.startswith("file:/"):
@@ -47,10 +47,11 @@ def open_file(uri: str) -> Any:
 def parquet_batches(
     uri: str, columns: list[str], first_row: int, end_row: int | None, batch_rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row, or all from first_row on; text comes as dictionaries. A column that the file lacks is left out.
+    """(number of its first row, batch) of the row groups of a Parquet file that hold first_row..end_row.
 
-    A local file is read by the megabyte, as it is decoded: memory for whole column chunks, which Arrow takes otherwise, costs more to get than to fill. From
-    elsewhere a row group comes in few large reads.
+    end_row None: all from first_row on. Text comes as dictionaries. A column that the file lacks is left out. A local
+    file is read by the megabyte, as it is decoded: memory for whole column chunks, which Arrow takes otherwise, costs
+    more to get than to fill. From elsewhere a row group comes in few large reads.
     """
     system, path = located(uri)
     local = isinstance(system, fs.LocalFileSystem)
@@ -74,17 +75,15 @@ def parquet_batches(
                 for batch in parquet.iter_batches(batch_rows, [group], columns, use_threads=False):
                     n_rows = batch.num_rows
                     yield row, batch
-                    del (
-                        batch
-                    )  # a batch that is done with is freed before the next is read: its memory is still in the cache
+                    del batch  # it is freed before the next is read: its memory is still in the CPU's cache
                     row += n_rows
 
 
 def unreachable(uri: str) -> str | None:
-    """Why Arrow cannot get at the file; None if it can."""
+    """Why Arrow cannot reach the file; None if it can."""
     try:
         system, path = located(uri)
-        found = system.get_file_info(path).type
+        kind = system.get_file_info(path).type
     except (OSError, pa.ArrowException) as error:
         return str(error).splitlines()[0][:200]
-    return None if found != fs.FileType.NotFound else "Arrow finds no such file"
+    return None if kind != fs.FileType.NotFound else "Arrow finds no such file"

@@ -28,10 +28,8 @@ from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.estimator import Terms
-from eval_engine.estimators.full_exposure import FULL_MACRO
-from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.traditional import TRADITIONAL
-from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
+from eval_engine.estimators.registry import formula
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.statistics_plan import FACTS, rank_facts_of
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.positive import Positive
@@ -42,8 +40,8 @@ from eval_engine.studies.even_draw import places_drawn, some_pairs
 from eval_engine.studies.settings import UreStudy
 
 FULL, CANDIDATES = "full", "candidates"
-ESTIMATORS = {FULL: FULL_MACRO, "traditional": TRADITIONAL, "ure_macro": URE_MACRO, "ure_micro": URE_MICRO}
 SCHEMES = ("traditional", "ure_macro", "ure_micro")
+FORMULAS = {name: formula("full_macro" if name == FULL else name, "recall") for name in (FULL, *SCHEMES)}
 SUM = pa.decimal128(38, 0)  # in units of 1e-12, as RatioSums has it
 SUMS = "model STRING, cell INT, " + ", ".join(f"{name} DECIMAL(38, 0)" for name in RatioSums._fields)
 SUMS_ARROW = pa.schema([("model", pa.string()), ("cell", pa.int32()), *((name, SUM) for name in RatioSums._fields)])
@@ -120,7 +118,8 @@ def _cutoffs(study: UreStudy, scheme: str) -> tuple[int, ...]:
 
 def found_in(ranks: DataFrame, question: EvaluationSpec, confidence: float) -> Found:
     """The study of rows of the ranks table: one Spark job."""
-    wanted = ranks.select("model", "user_id", "candidates", "scored", "truth")
+    own = [F.coalesce(F.col(f"truth.{name}"), F.col(name)).alias(name) for name in ("candidates", "scored")]
+    wanted = ranks.select("model", "user_id", *own, "truth")
     added = (
         wanted.mapInArrow(_summed(question), SUMS)
         .groupBy("model", "cell")
@@ -217,16 +216,21 @@ def sums_of(rows: pa.RecordBatch, question: EvaluationSpec) -> list[RatioSums]:
     _refuse(facts, rows.column("user_id"), study)
     place = places_drawn(study.seed, rows.column("user_id"), facts.offsets, truth.field("items").flatten())
     draws: dict[int | None, RankFacts] = {None: facts} | {e: some_pairs(facts, place < e) for e in study.exposures}
-    labelled = {
-        e: Labelled(drawn, question.positive.of(drawn.value), all_labelled=e is None) for e, drawn in draws.items()
-    }
-    return [ratio_sums(_terms(cell, labelled[cell.exposures], question.ties)) for cell in cells(study)]
+    batches = {e: _batch(drawn, question.positive, "truth" if e is None else "random") for e, drawn in draws.items()}
+    return [ratio_sums(_terms(cell, batches[cell.exposures], question.ties)) for cell in cells(study)]
 
 
-def _terms(cell: Cell, labelled: Labelled, ties: str) -> Terms:
+def _batch(facts: RankFacts, positive: Positive, name: str) -> UserBatch:
+    """Users whose labelled pairs are one label set."""
+    return UserBatch({name: LabelSet(facts, positive.of(facts.value))})
+
+
+def _terms(cell: Cell, batch: UserBatch, ties: str) -> Terms:
     if cell.scheme == CANDIDATES:
+        labelled = batch.complete("truth")
         return Terms(labelled.candidates, (labelled.n_labelled > 0).astype(np.float64))
-    return ESTIMATORS[cell.scheme].terms(labelled, cell.k, ties)
+    own = FORMULAS[cell.scheme]
+    return own.terms(own.estimator.view(batch), cell.k, ties)
 
 
 def _refuse(facts: RankFacts, users: Any, study: UreStudy) -> None:

@@ -1,9 +1,10 @@
-"""What every backbone is to the training loop, losses and samplers: a number for each pair, higher is better.
+"""The interface of a backbone to the training loop, losses and samplers: a number for each pair, higher is better.
 
-forward       numbers of pairs, as scoring would give them
-train_batch   the same for a batch of training, with the backbone's own noise, and its own share of the loss (a contrast, a KL term)
-project       after each step of Adam: back to where parameters may be
-scorer        what is left to score with once training is done
+forward       numbers of pairs, as in scoring
+train_batch   the same for a batch of training, with the backbone's own noise, and the backbone's own term of the loss
+              (a contrast, a KL term)
+project       called after each step of Adam: projects parameters into their bounds
+scorer        the scorer of the trained backbone
 """
 
 import torch
@@ -13,7 +14,10 @@ from models.scorer import Scorer
 
 
 class Noise:
-    """Random numbers of one batch, the same whether one process works on it or several: each takes its rows of the whole batch's draw."""
+    """Random numbers of one batch, which do not depend on the number of processes.
+
+    Every process draws for the whole batch, and takes the numbers of its own rows.
+    """
 
     def __init__(self, generator: torch.Generator, n_rows: int, part: slice, device: torch.device) -> None:
         self.generator, self.n_rows, self.part, self.device = generator, n_rows, part, device
@@ -23,17 +27,17 @@ class Noise:
         return torch.randn(self.n_rows, width, generator=self.generator)[self.part].to(self.device)
 
     def uniform(self, *shape: int) -> Tensor:
-        """Even numbers in [0, 1) that belong to no row, such as one for each user of the world."""
+        """Uniform numbers in [0, 1) that belong to no row of the batch, such as one for each user."""
         return torch.rand(*shape, generator=self.generator).to(self.device)
 
     def kept(self, keys: Tensor, share: float) -> Tensor:
-        """Whether each key (m,) is among the share that is kept: by hash, so that a key's fate is the same in every process that has it."""
+        """Whether each key (m,) is kept, with probability `share`: by hash, so it is the same in every process."""
         seed = torch.randint(1 << 62, (), generator=self.generator).to(self.device)
         return (_mix(keys + seed) >> 40) & 0xFFFFFF < share * (1 << 24)
 
 
 def _mix(keys: Tensor) -> Tensor:
-    """models/keyed.py's mix on the device: 64 bits, whose sign bit the shifts must not spread."""
+    """The mix of models/keyed.py on the device: the masks clear the copies of the sign bit that >> makes."""
     x = keys - 0x61C8864680B583EB
     x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
     x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
@@ -48,12 +52,12 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def train_batch(self, users: Tensor, items: Tensor, noise: Noise) -> tuple[Tensor, Tensor | None]:
-        """Numbers of the batch's pairs, and what the backbone itself adds to the batch's mean loss."""
+        """Numbers of the batch's pairs, and the backbone's own term of the batch's mean loss."""
         return self(users, items), None
 
     def project(self) -> None:
-        """Nothing, unless parameters have bounds."""
+        """Does nothing, unless parameters have bounds."""
 
     def scorer(self) -> Scorer:
-        """What scores: the backbone as it is now, parameters no longer followed."""
+        """The scorer with the current parameters, without gradients."""
         raise NotImplementedError

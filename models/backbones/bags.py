@@ -1,9 +1,10 @@
-"""Bags of rows of a table, and their weighted sums: the product of a sparse matrix with a table.
+"""Weighted sums over bags of rows of a table: the product of a sparse matrix with a table.
 
     s_n = sum_{m in bag n} w_m t_{row_m};    gradient of t: the same sum over the transposed bags
 
-An empty bag sums to zero. The sum is torch's embedding_bag: on CPU it takes 0.7 of the time of a product with a sparse CSR matrix, and it is the same on
-GPU. Its own gradient is not used: it is slower than to sort the bag and sum again, and has no gradient of its own, which AutoDebias asks for.
+An empty bag sums to zero. torch's embedding_bag computes the sums: on CPU it takes 0.7 of the time of a product with a
+sparse CSR matrix, and it works on GPU too. Its gradient is not used: sorting the bags and summing again is faster, and
+embedding_bag's gradient cannot be differentiated again, which AutoDebias needs.
 """
 
 from typing import Any, NamedTuple
@@ -14,21 +15,21 @@ from torch.nn.functional import embedding_bag
 
 
 class Bags(NamedTuple):
-    """n bags, one after the other; the matrix in CSR form."""
+    """n bags, stored one after the other: a sparse matrix in CSR form."""
 
-    rows: Tensor  # (m,), of the table
+    rows: Tensor  # (m,), rows of the table
     ends: Tensor  # (n + 1,): bag i is ends[i]:ends[i + 1]
     weights: Tensor  # (m,)
 
     def owners(self) -> Tensor:
-        """The bag each entry is in, shape (m,)."""
+        """The bag of each entry, shape (m,)."""
         lengths = self.ends.diff()
         return torch.repeat_interleave(
             torch.arange(len(lengths), device=lengths.device), lengths, output_size=len(self.rows)
         )
 
     def transposed(self, n_rows: int) -> "Bags":
-        """For each row of a table of n_rows, the bags it is in."""
+        """For each of n_rows rows of the table, the bags that contain it."""
         order = torch.argsort(self.rows, stable=True)
         ends = torch.zeros(n_rows + 1, dtype=torch.long, device=order.device)
         ends[1:] = torch.bincount(self.rows, minlength=n_rows).cumsum(0)
@@ -41,7 +42,7 @@ class Bags(NamedTuple):
 
 
 class _Sums(torch.autograd.Function):
-    """The product, and by the transposed product its gradient: of any order."""
+    """The product, with the transposed product as its gradient; gradients of any order."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, bags: Bags) -> Tensor:

@@ -1,7 +1,7 @@
-"""What a user and an item add to every number of theirs: b + b_u + b_i.
+"""Biases of users and items: b + b_u + b_i.
 
-b is fixed to the log odds of the training labels (or their mean, as the loss has it), so that an item nobody was shown stands at the average and
-not above everything. The rest starts at zero.
+b is fixed at the log odds of the training labels (or at their mean, depending on the loss), so that an item without
+training pairs has the average number and does not rank above all others. b_u and b_i start at zero.
 """
 
 import torch
@@ -11,7 +11,7 @@ from models.backbones import initial
 
 
 class Biases(nn.Module):
-    """One number per user and per item, and one for all."""
+    """One number per user, one per item, and one for all."""
 
     base: Tensor
 

@@ -1,10 +1,11 @@
-"""The graph of users, items and the training positives between them, along which vectors are carried.
+"""Propagation of vectors along the graph of users and items whose edges are the training positives.
 
-    R_ui = 1 / sqrt(d_u d_i) for a positive pair, else 0;  d the number of positives of u, of i       [He et al. 2020] eq. 3
+    R_ui = 1 / sqrt(d_u d_i) for a positive pair, else 0;  d_u, d_i numbers of positives     [He et al. 2020] eq. 3
     step: (U, V) -> (R V, R' U);   mean(first, last): the mean of (U, V) after first, ..., last steps
 
-The mean is linear in (U, V), and symmetric: its gradient is the gradient of what follows it, carried the same way. So autograd records no step, and
-nothing is kept for it. A node without edges is the zero vector after a step. The graph is not part of the state that is learned.
+The mean is a linear and symmetric function of (U, V), so its gradient is the same mean of the incoming gradient. So
+autograd records no steps and stores nothing for them. A node without edges is the zero vector after a step. The graph
+is not part of the learned state.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ Vectors = tuple[Tensor, Tensor]  # (n_users, d), (n_items, d)
 
 
 class Edges(nn.Module):
-    """The edges of each node of one side."""
+    """The edges of each user, or of each item."""
 
     others: Tensor
     ends: Tensor
@@ -32,18 +33,17 @@ class Edges(nn.Module):
     ) -> None:
         super().__init__()
         self.register_buffer("others", torch.from_numpy(others), persistent=False)  # (n_edges,)
-        self.register_buffer(
-            "ends", torch.from_numpy(np.concatenate([[0], degrees.cumsum()])), persistent=False
-        )  # (n + 1,)
+        ends = np.concatenate([[0], degrees.cumsum()])  # (n + 1,)
+        self.register_buffer("ends", torch.from_numpy(ends), persistent=False)
         self.register_buffer("weights", torch.from_numpy(weights), persistent=False)  # (n_edges,)
 
     def bags(self) -> Bags:
-        """For each node, its neighbours."""
+        """The neighbours of each node."""
         return Bags(self.others, self.ends, self.weights)
 
 
 class Graph(nn.Module):
-    """The edges of both sides."""
+    """The edges of users and of items."""
 
     def __init__(self, positives: Logged) -> None:
         super().__init__()
@@ -55,17 +55,17 @@ class Graph(nn.Module):
         self.item = Edges(positives.users[by_item], of_items, weights[by_item])
 
     def step(self, users: Tensor, items: Tensor) -> Vectors:
-        """Each node's new vector: the weighted sum of its neighbours'."""
+        """The new vector of each node: the weighted sum of its neighbours' vectors."""
         return self.user.bags().sums(items), self.item.bags().sums(users)
 
     def mean(self, users: Tensor, items: Tensor, first: int, last: int) -> Vectors:
-        """The mean over the vectors after first, ..., last steps."""
+        """The mean of the vectors after first, ..., last steps."""
         users, items = _Mean.apply(users, items, self, first, last)
         return users, items
 
 
 class _Mean(torch.autograd.Function):
-    """The mean over steps, and its gradient: of any order."""
+    """The mean over steps, with gradients of any order."""
 
     @staticmethod
     def forward(ctx: Any, users: Tensor, items: Tensor, graph: Graph, first: int, last: int) -> Vectors:

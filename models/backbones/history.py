@@ -1,6 +1,7 @@
-"""The items of each user's logged pairs, as bags of the users that are asked for: no other user's history is gone through.
+"""The histories of users, the items of their logged pairs, as bags; only the requested users' histories are read.
 
-Each entry weighs |N(u)|^-1/2: SVD++'s factor, and the 1 / ||x_u|| of Mult-VAE's input. Not part of the state that is learned.
+Each entry has weight |N(u)|^-1/2: SVD++'s factor, and the 1 / ||x_u|| of Mult-VAE's input. The histories are not part
+of the learned state.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from models.backbones.bags import Bags
 from models.logged import Logged
 
-AT_ONCE = 1 << 14  # users: bounds the memory of their histories when all users are gone through
+AT_ONCE = 1 << 14  # users per block: bounds the memory of their histories when all users are processed
 
 
 class History(nn.Module):
@@ -39,5 +40,5 @@ class History(nn.Module):
         return Bags(self.items[at], ends, torch.repeat_interleave(lengths.rsqrt(), lengths, output_size=len(at)))
 
     def blocks(self) -> tuple[Tensor, ...]:
-        """All users, some at a time."""
+        """All users, in blocks of AT_ONCE."""
         return torch.arange(len(self.ends) - 1, device=self.ends.device).split(AT_ONCE)

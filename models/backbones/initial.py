@@ -1,8 +1,9 @@
-"""What parameters are before the first step; every draw comes from the run's generator, never from torch's own.
+"""Initial values of parameters; every draw comes from the run's generator, never from torch's global one.
 
 zeros    0
-small    N(0, s^2), s = 0.1 / sqrt(dims): inner products start near zero, and a vector about as long as SimGCL's noise
-xavier   N(0, 2 / (n_in + n_out))                [Glorot, Bengio 2010] eq. 12, as Mult-VAE has it
+small    N(0, s^2), s = 0.1 / sqrt(dims): inner products start near zero, and a vector has about the norm of SimGCL's
+         noise
+xavier   N(0, 2 / (n_in + n_out))                [Glorot, Bengio 2010] eq. 12, as in Mult-VAE
 kaiming  N(0, 2 / n_in): layers before a ReLU    [He et al. 2015] eq. 10
 """
 
@@ -29,7 +30,7 @@ def normal(n: int, dims: int, deviation: float, generator: torch.Generator) -> n
 
 
 def table(weight: Tensor) -> nn.Embedding:
-    """A table that is trained, from these rows on."""
+    """A trainable table with these initial rows."""
     return nn.Embedding.from_pretrained(weight, freeze=False)
 
 
@@ -44,8 +45,8 @@ def kaiming(n_in: int) -> float:
 
 
 def linear(n_in: int, n_out: int, deviation: float, generator: torch.Generator) -> nn.Linear:
-    """A layer with normal weights and no bias yet."""
-    layer = skip_init(nn.Linear, n_in, n_out)  # its own start would draw from torch's generator
+    """A layer with normal weights and zero bias."""
+    layer = skip_init(nn.Linear, n_in, n_out)  # its own initialisation would draw from torch's global generator
     with torch.no_grad():
         layer.weight.copy_(torch.randn(n_out, n_in, generator=generator) * deviation)
         layer.bias.zero_()

@@ -1,6 +1,7 @@
 """The inner product of each user with each of its items: x_nk = u_n . v_nk.
 
-Multiplied and summed rather than by bmm: with the few items of a batch's row, the product of many tiny matrices is twice as slow on CPU.
+It multiplies and sums, and does not call bmm: with the few items per row of a batch, bmm is a product of many tiny
+matrices, and twice as slow on CPU.
 """
 
 from torch import Tensor

@@ -1,10 +1,11 @@
-"""LightGCN: vectors that are the mean of what they are and of what 1, ..., L steps along the graph of positives bring.
+"""LightGCN: the mean of the vectors after 0, 1, ..., L steps along the graph of positives.
 
     x_ui = u . v,   (U, V) = 1 / (L + 1) sum_{l=0..L} (U_l, V_l)        [He et al. 2020] eqs 3, 4, 6
 
-L = 0 is matrix factorisation without biases. Items start random, N(0, 0.1^2) as in the authors' code (the mean over layers shrinks them), users at zero: one
-step along the graph makes a user of its items. A user without positives keeps the zero vector, and all items tie. Every call goes along the whole
-graph, whatever the batch.
+L = 0 is matrix factorisation without biases. Items start at random, N(0, 0.1^2) as in the authors' code (the mean over
+layers shrinks them), users at zero: after one step along the graph a user's vector is a sum over the user's items. A
+user without positives keeps the zero vector, and all items tie. Every call propagates along the whole graph, whatever
+the batch.
 """
 
 import torch
@@ -35,7 +36,7 @@ class LightGCN(Backbone):
         return inner(embedding(users, all_users), embedding(items, all_items))
 
     def vectors(self) -> Vectors:
-        """The vectors that score."""
+        """The vectors whose inner products are the scores."""
         return self.graph.mean(self.user.weight, self.item.weight, 0, self.layers)
 
     @torch.no_grad()

@@ -1,6 +1,6 @@
-"""The backbone a config names, before the first step of training.
+"""The backbone that a config names, before the first step of training.
 
-A graph or a history is made of the training pairs' positives; SVD++'s history of all training pairs.
+Graphs and histories contain the positives of the training pairs; SVD++'s history contains all training pairs.
 """
 
 import torch
@@ -18,7 +18,7 @@ from models.spec import gradient as spec
 
 
 def make_backbone(model: spec.Backbone, logged: Logged, base: float, generator: torch.Generator) -> Backbone:
-    """The backbone, all of whose random numbers are the generator's; `base` stands for the average label."""
+    """The backbone, with all its random numbers from the generator; `base` is the number of the average label."""
     n_users, n_items = logged.n_users, logged.n_items
     match model:
         case spec.MF():

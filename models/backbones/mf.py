@@ -1,12 +1,12 @@
-"""Matrix factorisation, with biases or without.
+"""Matrix factorisation with or without biases.
 
     x_ui = b + b_u + b_i + u . v        [Koren, Bell, Volinsky 2009] eq. 4, as a logit
-    x_ui = u . v                        without
+    x_ui = u . v                        without biases
 
-Items start small and random, users and biases at zero. Gradients reach a user through its items, in the first step, and an item through its
-users, from the second on. So a user without training pairs keeps the zero vector: it is scored by the item biases alone, and without biases all
-items tie, which is what is known; a small random vector would rank them by chance. An item without training pairs keeps its small vector, which
-weight decay shrinks.
+Items start small and random, users and biases at zero. A user's vector gets its gradient through the user's items, from
+the first step; an item's vector through its users, from the second step. So a user without training pairs keeps the
+zero vector and is scored by the item biases alone. Without biases all items tie for this user; a small random vector
+would rank them at random. An item without training pairs keeps its small vector, which weight decay shrinks.
 """
 
 import torch
@@ -20,7 +20,7 @@ from models.vectors import VectorScorer
 
 
 class MatrixFactorisation(Backbone):
-    """User and item vectors, and biases if there is a base."""
+    """User and item vectors, and biases if a base is given."""
 
     def __init__(self, n_users: int, n_items: int, dims: int, base: float | None, generator: torch.Generator) -> None:
         super().__init__()

@@ -1,13 +1,14 @@
-"""Neural collaborative filtering: what takes the place of the inner product is learned.
+"""Neural collaborative filtering: a learned function of both vectors in place of the inner product.
 
     GMF     x_ui = h . (u * v)                                                             [He et al. 2017] eq. 9
     MLP     x_ui = c + g . t_L,   t_l = relu(W_l t_{l-1} + b_l),  t_0 = [u, v]              eq. 10
-    NeuMF   x_ui = c + [h, g] . [u * v, t_L]: the sum of both, each with vectors of its own   eq. 12
+    NeuMF   x_ui = c + [h, g] . [u * v, t_L]: the sum of both, each with its own vectors    eq. 12
 
-W_1 has dims rows, each later one half as many as the one before, at least one. W_1 [u, v] = W_u u + W_v v is computed as that sum: the part of the user once
-for its k items. h starts at 1, so GMF starts as u . v; c starts at the base and is learned. Items start small and random, users at zero: a user
-without training pairs ties all items in GMF, and has the order that MLP gives to nobody in particular. The authors train GMF and MLP first and NeuMF from
-them; here all start afresh.
+W_1 has dims rows, each later W_l half as many as the one before, at least one. W_1 [u, v] = W_u u + W_v v is computed
+as that sum, so that the user's part is computed once for its k items. h starts at 1, so GMF starts as u . v; c starts
+at the base and is learned. Items start small and random, users at zero: for a user without training pairs all items tie
+in GMF, and MLP ranks them by the output for the zero user vector. The authors train GMF and MLP first and start NeuMF
+from them; here all three start from random vectors.
 """
 
 from itertools import pairwise
@@ -52,11 +53,10 @@ class MLP(Backbone):
         widths = [max(1, dims >> layer) for layer in range(layers)]
         self.user = initial.zeros(n_users, dims)
         self.item = initial.small(n_items, dims, generator)
-        self.first_user = nn.Parameter(
-            torch.randn(widths[0], dims, generator=generator) * initial.kaiming(2 * dims)
-        )  # W_u
+        first_user = torch.randn(widths[0], dims, generator=generator) * initial.kaiming(2 * dims)
+        self.first_user = nn.Parameter(first_user)  # W_u
         self.first_item = initial.linear(dims, widths[0], initial.kaiming(2 * dims), generator)  # W_v, b_1
-        self.rest = nn.Sequential(nn.ReLU())  # t_1 and on
+        self.rest = nn.Sequential(nn.ReLU())  # from t_1 on
         for n_in, n_out in pairwise(widths):
             self.rest.extend([initial.linear(n_in, n_out, initial.kaiming(n_in), generator), nn.ReLU()])
         last = initial.linear(widths[-1], 1, initial.kaiming(widths[-1]), generator)  # g, c
@@ -73,7 +73,7 @@ class MLP(Backbone):
 
 
 class NeuMF(Backbone):
-    """GMF and MLP side by side."""
+    """The sum of GMF and MLP."""
 
     def __init__(
         self, n_users: int, n_items: int, shape: tuple[int, int], base: float, generator: torch.Generator
@@ -97,7 +97,7 @@ class SumScorer(nn.Module):
         self.left, self.right = left, right
 
     def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """Sums for all items."""
+        """The sums of both scores for all items."""
         scores = self.left.score_block(users)
         scores += self.right.score_block(users)
         return scores

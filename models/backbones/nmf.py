@@ -1,9 +1,11 @@
-"""Non-negative matrix factorisation: parts that add up, none that takes away.
+"""Non-negative matrix factorisation: all entries of the vectors are at least 0.
 
-    x_ui = u . v,   all u, v >= 0       [Lee, Seung 1999], by projected gradient [Lin 2007] eq. 5: after each step, what fell below 0 is 0
+    x_ui = u . v,   all u, v >= 0       [Lee, Seung 1999]
+    after each step entries below 0 are set to 0: projected gradient [Lin 2007] eq. 5
 
-Items start random, users all alike, so that x_ui is the base on average; at least LEAST, since zero vectors would have no gradient. A user without
-training pairs stays as all users began, so its items stand in the order of the sums of their vectors.
+Items start at random and all users at the same vector, such that the mean of x_ui is the base, or LEAST if that is
+larger: zero vectors would have no gradient. A user without training pairs keeps the initial vector, which ranks items
+by the sums of their vectors.
 """
 
 import torch
@@ -31,7 +33,7 @@ class NonNegativeFactorisation(Backbone):
 
     @torch.no_grad()
     def project(self) -> None:
-        """No entry below zero."""
+        """Sets entries below zero to zero."""
         for parameter in self.parameters():
             parameter.clamp_(min=0)
 

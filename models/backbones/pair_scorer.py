@@ -1,8 +1,9 @@
-"""A trained model without vectors: each pair goes through a network of its own.
+"""The scorer of a backbone whose score is not an inner product: each pair goes through a network.
 
     x_ui = network(p_u + q_i),   p_u and q_i the user's and the item's part of the first layer
 
-The parts are made once, for all users and items; what is left is done for all pairs of a block, a chunk at a time that stays in the cache.
+The parts are computed once, for all users and items. The rest of the network is computed for all pairs of a block, in
+chunks that fit the cache.
 """
 
 import copy
@@ -12,11 +13,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-CHUNK_BYTES = 1 << 20  # of first-layer sums held at once
+CHUNK_BYTES = 1 << 20  # of first-layer sums in memory at once
 
 
 class PairScorer(nn.Module):
-    """Parts of the first layer on the device that scores, and the rest of the network."""
+    """Parts of the first layer, and the rest of the network, on the scoring device."""
 
     users: Tensor
     items: Tensor

@@ -1,16 +1,20 @@
-"""RVAE: Mult-VAE's network, which reads a user's history and scores all items, trained on comparisons or pairs.
+"""RVAE: Mult-VAE's network, which encodes a user's history and scores all items, trained on comparisons or pairs.
 
-    x_u = the history of positives, 1 or 0 for each item;  in training each 1 is dropped with chance p, the others divided by 1 - p
-    g = tanh(A x_u / ||x_u|| + a);   mean m = M g + c,  log-variance s = S g + e;   z ~ N(m, exp(s))        [Liang et al. 2018] section 2.2
+    x_u = the history of positives, 1 or 0 for each item;
+          in training each 1 is dropped with probability p, the others are divided by 1 - p
+    g = tanh(A x_u / ||x_u|| + a)                                                 [Liang et al. 2018] section 2.2
+    mean m = M g + c,  log-variance s = S g + e,  z ~ N(m, exp(s))
     h = tanh(B z + f);   x_ui = b + b_i + w_i . h
-    loss of eq. 18:  sum over comparisons of -log P  +  kl * sum over users of KL_u                         [bqs] eq. 18
+    loss of eq. 18:  sum over comparisons of -log P  +  kl * sum over users of KL_u       [bqs] eq. 18
     KL_u = 1/2 sum_d (m_d^2 + exp(s_d) - s_d - 1)
 
-||x_u|| is that of the whole history. The training loop takes the mean over comparisons, a row's k - 1 for each positive of the user, so a row carries
-KL_u / (|x_u| (k - 1)): over an epoch each user's KL_u then counts once, as in eq. 18. A row's other items are its negatives; with a single item, k - 1 is 1.
-Users are encoded once per batch, with one draw of what is dropped; z is drawn for each row.
+||x_u|| is the norm of the whole history. The training loop takes the mean over comparisons, of which a row has k - 1,
+and a user has a row for each positive. So a row has the term KL_u / (|x_u| (k - 1)): over an epoch each user's KL_u
+counts once, as in eq. 18. The other items of a row are its negatives; with a single item, k - 1 is replaced by 1. Users
+are encoded once per batch, with one draw of the dropped items; z is drawn for each row.
 
-Scoring takes z = m. A user without history is scored by what the biases make of nothing. Only the asked-for rows of w are gathered.
+Scoring takes z = m. For a user without history the network reads zeros, and only its biases matter. Only the needed
+rows of w are gathered.
 """
 
 import torch
@@ -49,7 +53,7 @@ class RVAE(Backbone):
         return self._decode(self.mean(self._read(self.history.bags(users))), items)
 
     def train_batch(self, users: Tensor, items: Tensor, noise: Noise) -> tuple[Tensor, Tensor | None]:
-        """Numbers of a z drawn for each row, and the rows' shares of KL."""
+        """Numbers from a z drawn for each row, and the mean of the rows' KL terms."""
         unique, row_of = users.unique(return_inverse=True)
         bags = self.history.bags(unique)
         kept = noise.kept(unique[bags.owners()] * self.n_items + bags.rows, 1 - self.spec.dropout)
@@ -70,7 +74,7 @@ class RVAE(Backbone):
 
     @torch.no_grad()
     def scorer(self) -> VectorScorer:
-        """Of vectors [h, 1] and [w, b + b_i]."""
+        """The scorer of the vectors [h, 1] and [w, b + b_i]."""
         users = torch.cat(
             [
                 torch.tanh(self.decoder(self.mean(self._read(self.history.bags(block)))))

@@ -1,14 +1,16 @@
-"""SimGCL: LightGCN without its own layer, taught besides to know a node again under noise.
+"""SimGCL: LightGCN without layer 0, with a contrastive loss between two noisy views of each node.
 
-    x_ui = u . v,   (U, V) = 1 / L sum_{l=1..L} (U_l, V_l)                                       [Yu et al. 2022] eq. 9, without noise
-    view:  E_l = A E_{l-1} + eps sign(A E_{l-1}) * r / ||r||,  r even in [0, 1) anew for each node and layer        eqs 7, 8
+    x_ui = u . v,   (U, V) = 1 / L sum_{l=1..L} (U_l, V_l)                    [Yu et al. 2022] eq. 9, without noise
+    view:  E_l = A E_{l-1} + eps sign(A E_{l-1}) * r / ||r||,                 eqs 7, 8
+           r uniform in [0, 1), drawn for each node and layer
     contrast of two views z, z' of unit length, over the nodes of a batch:
-        -mean_n log( exp(z_n . z'_n / tau) / sum_m exp(z_n . z'_m / tau) )                       eq. 2
+        -mean_n log( exp(z_n . z'_n / tau) / sum_m exp(z_n . z'_m / tau) )    eq. 2
 
-The nodes are the batch's users and logged items, each once; negatives that were drawn are not among them, as in the authors' code. The loss of a batch
-has contrast * (that of users + that of items). The sign has no slope, so a view's gradient is that of the vectors without noise: a view is
-computed without autograd, and what it adds to the plain vectors is held fixed. That saves two of three backward passes along the graph.
-A node without positives is the zero vector, also in a view.
+The nodes are the batch's users and logged items, each once; drawn negatives are not among them, as in the authors'
+code. The loss of a batch has the term contrast * (that of users + that of items). The sign has gradient 0, so a view's
+gradient is that of the vectors without noise: a view is computed without autograd, and its difference from the vectors
+without noise is held constant. That saves two of three backward passes along the graph. A node without positives is the
+zero vector, also in a view.
 """
 
 import torch
@@ -49,7 +51,7 @@ class SimGCL(Backbone):
         )
 
     def vectors(self) -> Vectors:
-        """The vectors that score."""
+        """The vectors whose inner products are the scores."""
         return self.graph.mean(self.user.weight, self.item.weight, 1, self.spec.layers)
 
     @torch.no_grad()
@@ -65,7 +67,7 @@ class SimGCL(Backbone):
         return sums[0] / self.spec.layers, sums[1] / self.spec.layers
 
     def _contrast(self, plain: Tensor, first: Tensor, second: Tensor, nodes: Tensor) -> Tensor:
-        """How hard it is to tell a node's second view from those of the others by its first."""
+        """Eq. 2: the cross-entropy of choosing a node's second view, among those of all nodes, by its first view."""
         vectors = embedding(nodes, plain)
         a, b = (normalize(vectors + (view[nodes] - vectors).detach(), dim=1) for view in (first, second))
         return cross_entropy(a @ b.T / self.spec.temperature, torch.arange(len(nodes), device=nodes.device))

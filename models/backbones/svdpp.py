@@ -1,9 +1,10 @@
-"""SVD++: matrix factorisation whose user is also what it was logged with, whatever the value.
+"""SVD++: matrix factorisation whose user vector also has a term of the user's logged items, whatever their values.
 
     x_ui = b + b_u + b_i + v . (u + |N(u)|^-1/2 sum_{j in N(u)} y_j)        [Koren 2008] eq. 15
 
-N(u) holds all logged pairs of the user, positive or not: that it was logged is itself a sign. Items start small and random, all else at zero.
-A user without logged pairs has no sum, and is scored by the item biases alone.
+N(u) contains all logged pairs of the user, positive or not: that a pair was logged is information in itself. Items
+start small and random, all other parameters at zero. For a user without logged pairs the sum is empty, and the item
+biases alone give the scores.
 """
 
 import torch
@@ -19,7 +20,7 @@ from models.vectors import VectorScorer
 
 
 class SVDpp(Backbone):
-    """User and item vectors, biases, and a second vector per item for when it is in a history."""
+    """User and item vectors, biases, and a second vector per item, used if it is in a history."""
 
     def __init__(self, logged: Logged, dims: int, base: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class SVDpp(Backbone):
         return inner(self.user_vectors(users), self.item(items)) + self.biases(users, items)
 
     def user_vectors(self, users: Tensor) -> Tensor:
-        """u and the history beside it, shape (n, dims)."""
+        """u plus the sum over the history, shape (n, dims)."""
         return self.user(users) + self.history.bags(users).sums(self.past.weight)
 
     @torch.no_grad()

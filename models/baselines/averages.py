@@ -3,7 +3,8 @@
     global_average    s_i = m,  m = mean of all logged values
     average_rating    s_i = (sum_{u: (u, i) logged} r_ui + damping * m) / (n_i + damping)
 
-n_i is the item's number of logged pairs. An item nobody rated has m, whatever the damping. Without any logged pair there is no mean: a DataError.
+n_i is the number of the item's logged pairs. An item without logged pairs has m, whatever the damping. Without any
+logged pair the mean is undefined: a DataError.
 """
 
 import numpy as np
@@ -32,6 +33,7 @@ def _mean(logged: Logged) -> float:
     """The mean of all logged values."""
     if not len(logged.values):
         raise DataError(
-            f"feedback: 0 logged pairs of {logged.n_items:,} items, so the mean value is undefined. Check the feedback, or use kind: random."
+            f"feedback: 0 logged pairs of {logged.n_items:,} items, so the mean value is undefined. "
+            "Check the feedback, or use kind: random."
         )
     return float(logged.values.mean())

@@ -1,6 +1,6 @@
-"""A baseline from its spec: whatever of models/baselines/ the config names, ready to score.
+"""The baseline that a config names, from its spec, ready to score.
 
-`report` is told the share done, from 0 to 1: once at the end, and by neighbours and WMF also on the way.
+`report` is called with the share of the work done, from 0 to 1: at the end, and for neighbours and WMF also in between.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,14 @@ from models.spec.baselines import (
 def make_baseline(
     spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]
 ) -> Scorer:
-    """What the spec names, from the logged pairs; the data give the ids."""
+    """The baseline of the spec, computed from the logged pairs; `data` has the ids."""
     scorer = _make(spec, data, logged, seed, report)
     report(1.0)
     return scorer
 
 
 def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
-    """One scorer per kind."""
+    """The scorer of the spec's kind."""
     match spec:
         case Random():
             return RandomScorer(seed, id_keys(data.user_ids), id_keys(data.item_ids))
@@ -55,4 +55,4 @@ def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report:
         case ItemKNN():
             return item_knn(spec, logged, report)
         case WMF():
-            return fit_wmf(spec, logged, seed, lambda delete_uncommitted: report(delete_uncommitted / spec.sweeps))
+            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))

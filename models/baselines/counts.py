@@ -1,9 +1,9 @@
-"""How often an item was logged, and how often it was liked.
+"""Numbers of logged pairs and of logged positives of each item.
 
     popularity            s_i = #{u: (u, i) logged}
     positive_popularity   s_i = #{u: (u, i) logged and positive}
 
-An item nobody rated has 0.
+An item without logged pairs has 0.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
-"""One row of scores for everybody: s_ui = row_i. What popularity and averages are to the rest.
+"""The scorer of popularity and averages: the same row of scores for every user, s_ui = row_i.
 
-A block is the row repeated, in memory of its own: who ranks it may write to it. Rows are float32: beyond 2^24 counts that differ by one tie.
+A block is the row repeated, in new memory, because ranking may write to it. Rows are float32: above 2^24, counts that
+differ by one tie.
 """
 
 import numpy as np

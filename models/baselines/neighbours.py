@@ -4,17 +4,20 @@
     item_knn   s_ui = sum_{j in N(i)} sim(i, j)^power * r_uj
     sim(a, b)  = a . b / (|a| |b|), the cosine of two rows (users) or columns (items) of r
 
-[Cremonesi, Koren, Turrin 2010, Performance of recommender algorithms on top-n recommendation tasks] for sums that are not divided by the sum of
-similarities; [Aiolli 2013, Efficient top-n recommendation for very large scale binary rated datasets] for the power.
-r is 1 for a positive and 0 else, or the logged value; what is not logged is 0.
+[Cremonesi, Koren, Turrin 2010, Performance of recommender algorithms on top-n recommendation tasks] for sums that are
+not divided by the sum of similarities; [Aiolli 2013, Efficient top-n recommendation for very large scale binary rated
+datasets] for the power. r is 1 for a positive and 0 otherwise, or the logged value; a pair that is not logged has r =
+0.
 
-N holds at most `neighbours` others, those of the highest similarity; of equals the one of the lower index. A similarity <= 0 makes no neighbour:
-a zero vector has none and is none, and below zero a cosine can only be where values are. A pair of value 0 adds nothing, as one that was never logged.
-A negative value takes away: the item scores below those that no neighbour knows. A user without feedback scores 0 everywhere, and everywhere
-an item nobody rated scores 0.
+N contains at most `neighbours` others, those with the highest similarity; ties go to the lower index. A similarity <= 0
+makes no neighbour: so a zero vector neither has neighbours nor is one. A cosine can be negative only with label: value.
+A pair of value 0 adds nothing, like a pair that was never logged. A negative value lowers the score: the item then
+ranks below items that no neighbour has. A user without feedback has score 0 for all items, and an item without feedback
+has score 0 for all users.
 
-Neighbours are found by sign(a . b) (a . b)^2 / (|a|^2 |b|^2), which is exact but for one division wherever values are whole numbers
-or halves: what ties in the formula ties here. Weights are float32 and are summed in float64, all but exactly, for the same reason.
+Neighbours are ranked by sign(a . b) (a . b)^2 / (|a|^2 |b|^2), which is exact but for one division if values are whole
+numbers or halves: ties of the formula are ties here. For the same reason weights are float32 and are summed in float64,
+which is exact in almost all cases.
 """
 
 from collections.abc import Callable
@@ -29,7 +32,7 @@ from models.spec.baselines import ItemKNN, Neighbours, UserKNN
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-BLOCK_BYTES = 4 * 2**20  # of similarities: several passes over what a cache holds
+BLOCK_BYTES = 4 * 2**20  # of similarities: fits the cache, because several passes read it
 
 
 class SparseProductScorer:
@@ -46,13 +49,13 @@ class SparseProductScorer:
 
 
 def user_knn(spec: UserKNN, logged: Logged, report: Callable[[float], None]) -> SparseProductScorer:
-    """The neighbours' feedback, weighted by how near they are."""
+    """The scorer of sums over neighbouring users' feedback, weighted by their similarity."""
     feedback = _feedback(spec, logged)
     return SparseProductScorer(nearest(feedback, spec.neighbours, spec.power, report), feedback)
 
 
 def item_knn(spec: ItemKNN, logged: Logged, report: Callable[[float], None]) -> SparseProductScorer:
-    """The user's own feedback, weighted by how near its items are."""
+    """The scorer of sums over the user's own feedback, weighted by the similarity of its items."""
     feedback = _feedback(spec, logged)
     return SparseProductScorer(feedback, nearest(feedback.T.tocsr(), spec.neighbours, spec.power, report).T.tocsr())
 
@@ -64,7 +67,7 @@ def _feedback(spec: Neighbours, logged: Logged) -> csr_array:
 
 
 def nearest(vectors: csr_array, neighbours: int, power: float, report: Callable[[float], None]) -> csr_array:
-    """Row a holds sim(a, b)^power of the neighbours b of a, shape (n, n)."""
+    """A sparse matrix whose row a has sim(a, b)^power for the neighbours b of a, shape (n, n)."""
     n = vectors.shape[0]
     left, right = Rows.of(vectors), Rows.of(vectors.T.tocsr())
     squares: Floats = vectors.power(2).sum(axis=1)  # |a|^2
@@ -78,8 +81,8 @@ def nearest(vectors: csr_array, neighbours: int, power: float, report: Callable[
         at, columns = highest(cosines, neighbours)
         parts.append((rows[at], columns, (cosines[at, columns] ** (power / 2)).astype(np.float32)))
         report((start + len(rows)) / n)
-    owners, found, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return csr_array((weights, (owners, found)), shape=(n, n))
+    owners, others, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return csr_array((weights, (owners, others)), shape=(n, n))
 
 
 def _squared_cosines(rows: Ints, left: Rows, right: Rows, squares: Floats) -> Floats:
@@ -87,14 +90,14 @@ def _squared_cosines(rows: Ints, left: Rows, right: Rows, squares: Floats) -> Fl
     block = np.empty((len(rows), len(squares)))
     product_rows(rows, left, right, block)
     block *= np.abs(block)
-    filled = np.where(squares > 0, squares, 1.0)  # the product with a zero vector is 0 as it is
+    filled = np.where(squares > 0, squares, 1.0)  # the product with a zero vector is 0 without a division
     block /= filled[rows, None] * filled
     block[np.arange(len(rows)), rows] = 0.0
     return block
 
 
 def highest(block: Floats, k: int) -> tuple[Ints, Ints]:
-    """Row and column of the k highest entries above 0 of each row, of equals the first; in the order of (row, column)."""
+    """Rows and columns of the k highest entries above 0 of each row, sorted by (row, column); ties go to the first."""
     n = block.shape[1]
     least = np.partition(block, n - k, axis=1)[:, n - k] if k < n else np.zeros(len(block))  # the k-th highest
     least = np.maximum(least, np.nextafter(0.0, 1.0))
@@ -102,6 +105,6 @@ def highest(block: Floats, k: int) -> tuple[Ints, Ints]:
     tied = block[rows, columns] == least[rows]
     above = np.bincount(rows[~tied], minlength=len(block))
     ties = np.bincount(rows[tied], minlength=len(block))
-    nth = np.cumsum(tied) - (np.cumsum(ties) - ties)[rows]  # a tied entry's number in its row, from 1
+    nth = np.cumsum(tied) - (np.cumsum(ties) - ties)[rows]  # the number of a tied entry in its row, from 1
     keep = ~tied | (nth <= k - above[rows])
     return rows[keep], columns[keep]

@@ -1,8 +1,8 @@
-"""Random scores: the floor under every comparison.
+"""Random scores: the lower bound of every comparison.
 
     s_ui = hash(seed, user_id, item_id) as a number in [0, 1)
 
-Keyed by ids (models/keyed.py): the same in any block, for any set of users.
+The hash is keyed by ids (models/keyed.py): a score does not depend on the block or on the other users.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from models.keyed import Keys, combine, seed_key, unit
 
-IN_CACHE = 1 << 15  # keys at once: the steps of a hash are memory-bound beyond the cache
+IN_CACHE = 1 << 15  # keys at once, which fit the cache: with more, the steps of the hash are memory-bound
 
 
 class RandomScorer:
-    """Draws keyed by ids: the same in any block."""
+    """Random scores keyed by ids."""
 
     def __init__(self, seed: int, user_keys: Keys, item_keys: Keys) -> None:
         self.user_keys = combine(seed_key(seed), user_keys)

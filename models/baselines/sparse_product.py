@@ -1,9 +1,10 @@
-"""Some rows of a product of two sparse matrices, dense: block after block, the whole product never exists.
+"""Dense rows of a product of two sparse matrices, block by block: the whole product is never in memory.
 
     out[n, :] = sum_j left[rows[n], j] * right[j, :]
 
-A row is summed in float64 in the order of j, then stored as `out` has it: it does not depend on the other rows. Beside the block one row of
-float64 is needed. scipy's own product makes the block sparse first, which is larger where most entries are filled, as with similarities.
+A row is summed in float64 in the order of j, then stored in the type of `out`: it does not depend on the other rows.
+Apart from the block, one row of float64 is needed. scipy's product makes the block sparse first, which takes more
+memory if most entries are not zero, as with similarities.
 """
 
 from typing import NamedTuple, Self
@@ -16,7 +17,7 @@ from eval_engine.kernels.compiled import compiled
 
 
 class Rows(NamedTuple):
-    """A sparse matrix by rows, as a compiled function takes it."""
+    """A sparse matrix by rows, as arrays for compiled functions."""
 
     starts: npt.NDArray[np.int64]  # (n_rows + 1,)
     columns: npt.NDArray[np.int32]  # (n_entries,), ascending in a row
@@ -33,7 +34,7 @@ class Rows(NamedTuple):
 
 @compiled
 def product_rows(rows: npt.NDArray[np.int64], left: Rows, right: Rows, out: npt.NDArray[np.floating]) -> None:
-    """Fill `out` (n, n_columns) with these rows of left @ right."""
+    """Fills `out` (n, n_columns) with these rows of left @ right."""
     total = np.empty(out.shape[1], np.float64)
     for n in range(len(rows)):
         total[:] = 0.0

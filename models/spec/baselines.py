@@ -1,4 +1,4 @@
-"""Models without gradients: no learning at all, neighbours, and alternating least squares. No torch here."""
+"""Specs of models without gradients: counts, averages, neighbours, and alternating least squares. No torch here."""
 
 from typing import Literal
 
@@ -9,20 +9,20 @@ from models.spec.gradient import Dims, Name, OwnOutput
 
 
 class Named(Strict):
-    """What every model has."""
+    """The fields of every model."""
 
     name: Name
     output: OwnOutput = None
 
 
 class Random(Named):
-    """Scores drawn by hash(seed, user, item): the floor under every comparison."""
+    """Scores drawn by hash(seed, user, item): the lower bound of every comparison."""
 
     kind: Literal["random"] = "random"
 
 
 class GlobalAverage(Named):
-    """The mean of all logged values, for every pair: nothing but ties."""
+    """The mean of all logged values, for every pair: all items tie."""
 
     kind: Literal["global_average"] = "global_average"
 
@@ -40,16 +40,20 @@ class PositivePopularity(Named):
 
 
 class AverageRating(Named):
-    """The item's mean logged value; an item nobody rated has the mean of all."""
+    """The item's mean logged value; an item without logged pairs has the mean of all."""
 
     kind: Literal["average_rating"] = "average_rating"
-    damping: float = Field(0.0, ge=0, description="ratings of the global mean added to each item: 0 is the plain mean")
+    damping: float = Field(
+        0.0,
+        ge=0,
+        description="ratings equal to the global mean that are added to each item: 0 is the plain mean",
+    )
 
 
 class Neighbours(Named):
     """Unnormalised sums over the nearest neighbours: sum sim^power * r."""
 
-    neighbours: int = Field(100, ge=1, description="at most; those with the highest similarity")
+    neighbours: int = Field(100, ge=1, description="at most this many, those with the highest similarity")
     power: float = Field(1.0, gt=0, description="q of sim ** q")
     label: Literal["positive", "value"] = Field(
         "positive", description="r: 1 for a positive, else 0; or the logged value"
@@ -74,7 +78,7 @@ class WMF(Named):
     kind: Literal["wmf"] = "wmf"
     dims: Dims = 32
     regularization: float = Field(0.01, ge=0, description="L2 penalty of every vector")
-    confidence: float = Field(40.0, gt=0, description="alpha: a positive counts 1 + alpha, all else 1")
+    confidence: float = Field(40.0, gt=0, description="alpha: a positive has weight 1 + alpha, any other pair 1")
     sweeps: int = Field(15, ge=1, description="passes over users and items")
 
 

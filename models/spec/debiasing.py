@@ -1,4 +1,4 @@
-"""Which models correct for what was shown, which learn from hard negatives, and which do neither: told by their spec. No torch here."""
+"""Whether a model corrects for exposure, learns from hard negatives, or does neither, from its spec. No torch here."""
 
 from models.spec.ensemble import Ensemble
 from models.spec.gradient import Gradient

@@ -1,4 +1,4 @@
-"""Models trained by gradient: `kind` is the backbone, beside it a loss, a sampler and the schedule of the one training loop. No torch here.
+"""Specs of models trained by gradient: `kind` is the backbone; loss, sampler and schedule are fields. No torch here.
 
 {kind: mf, name: bpr, biases: false, loss: {kind: bpr}, sampler: {kind: uniform_negatives, per_positive: 1}}
 """
@@ -13,12 +13,15 @@ from models.spec.losses import AutoDebias, Bce, DoublyRobust, Loss, Mse
 from models.spec.samplers import AllPairs, Observed, Sampler, UniformNegatives
 
 PAIRWISE = ("bpr", "hinge", "pd")
-GRAPH_DECAY = "as of all models, but less: the papers' 1e-4 is over the batch size and of a batch's vectors only. 2e-5 keeps the graph at popularity"
+GRAPH_DECAY = (
+    "as for all models, but less: the papers' 1e-4 is divided by the batch size and applies to a batch's vectors only. "
+    "With 2e-5 a graph model keeps ranking by popularity"
+)
 HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
 
 
 def _check_name(name: str) -> str:
-    """The name itself, if it can be a folder's name."""
+    """Returns the name if a folder can have it."""
     try:
         return check_run_id(name)
     except ValueError as error:
@@ -26,7 +29,7 @@ def _check_name(name: str) -> str:
 
 
 def _check_metric(metric: str) -> str:
-    """The name itself, if training can stop on it."""
+    """Returns the metric's name if training can stop on it."""
     if metric != "loss" and not HELD_OUT_METRIC.fullmatch(metric):
         raise ValueError(f"stop_on {metric!r} is neither loss nor recall@K nor ndcg@K")
     return metric
@@ -38,28 +41,28 @@ Name = Annotated[
     Field(description="the model's name: its folder under scores, and its name in every table"),
 ]
 Output = Literal["scores", "ranks"]
-OwnOutput = Annotated[Output | None, Field(description="as train.output has it, but for this model")]
+OwnOutput = Annotated[Output | None, Field(description="train.output for this model only")]
 Dims = Annotated[int, Field(ge=1, description="length of user and item vectors")]
 
 
 class Gradient(Strict):
-    """What every model trained by gradient has."""
+    """The fields of every model trained by gradient."""
 
     name: Name
     output: OwnOutput = None
-    epochs: int = Field(60, ge=1, description="at most; early stopping may end before")
+    epochs: int = Field(60, ge=1, description="at most; early stopping may end training earlier")
     batch_size: int = Field(
-        2048, ge=1, description="rows of the sampler: a row is a logged pair and what was drawn beside it"
+        2048, ge=1, description="rows of the sampler: a row is a logged pair and the items drawn for it"
     )
     learning_rate: float = Field(0.005, gt=0)
-    weight_decay: float = Field(2e-5, ge=0, description="L2 penalty of all parameters, as Adam applies it")
+    weight_decay: float = Field(2e-5, ge=0, description="L2 penalty of all parameters, added to Adam's gradient")
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
     validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
     stop_on: Annotated[str, AfterValidator(_check_metric)] = Field(
-        "loss", description="of the held-out pairs: loss, recall@K or ndcg@K"
+        "loss", description="metric of the held-out pairs: loss, recall@K or ndcg@K"
     )
     precision: Literal["float32", "bfloat16", "auto"] = Field(
-        "float32", description="of the forward pass; auto: bfloat16 where the device is a GPU that has it"
+        "float32", description="of the forward pass; auto: bfloat16 if the device is a GPU that supports it"
     )
     loss: Loss = Bce()
     sampler: Sampler = UniformNegatives()
@@ -69,11 +72,13 @@ class Gradient(Strict):
         loss, sampler = self.loss, self.sampler
         if loss.kind in PAIRWISE and isinstance(sampler, Observed | AllPairs):
             raise ValueError(
-                f"loss {loss.kind} compares a positive with a negative, but sampler {sampler.kind} draws none: use uniform_negatives"
+                f"loss {loss.kind} compares a positive with a negative, but sampler {sampler.kind} draws no negatives: "
+                "use uniform_negatives"
             )
         if isinstance(loss, DoublyRobust | AutoDebias) != isinstance(sampler, AllPairs):
             raise ValueError(
-                f"losses dr and autodebias go with sampler all_pairs, and it with them; found {loss.kind} with {sampler.kind}"
+                "losses dr and autodebias need sampler all_pairs, and it needs one of them; "
+                f"found {loss.kind} with {sampler.kind}"
             )
         if isinstance(sampler, Observed) and sampler.label == "value" and not isinstance(loss, Mse):
             raise ValueError(f"sampler observed with label: value needs loss mse, not {loss.kind}")
@@ -81,11 +86,11 @@ class Gradient(Strict):
 
 
 class MF(Gradient):
-    """Matrix factorisation, with biases or without."""
+    """Matrix factorisation with or without biases."""
 
     kind: Literal["mf"] = "mf"
     dims: Dims = 32
-    biases: bool = Field(True, description="b + b_u + b_i beside u . v")
+    biases: bool = Field(True, description="adds b + b_u + b_i to u . v")
 
 
 class NMF(Gradient):
@@ -98,7 +103,7 @@ class NMF(Gradient):
 
 
 class SVDpp(Gradient):
-    """SVD++: the user's vector is completed by those of the items in its history."""
+    """SVD++: vectors of the items in the user's history are added to the user's vector."""
 
     kind: Literal["svdpp"] = "svdpp"
     dims: Dims = 32
@@ -116,16 +121,17 @@ class LightGCN(Gradient):
 
 
 class SimGCL(Gradient):
-    """LightGCN and a contrast of two noisy views."""
+    """LightGCN with a contrastive loss between two noisy views."""
 
     kind: Literal["simgcl"] = "simgcl"
     dims: Dims = 32
     layers: int = Field(3, ge=1)
-    noise: float = Field(0.1, ge=0, description="length of the noise added to each layer")
+    noise: float = Field(0.1, ge=0, description="norm of the noise added to each layer")
     contrast: float = Field(
         0.5,
         ge=0,
-        description="weight of the contrastive loss; the paper's grid is 0.01 to 1. The more, the later a model learns to rank",
+        description="weight of the contrastive loss; the paper's grid is 0.01 to 1. "
+        "With a larger weight a model needs more epochs to learn to rank",
     )
     temperature: float = Field(0.2, gt=0)
     weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
@@ -141,9 +147,10 @@ class RVAE(Gradient):
     kl: float = Field(
         0.2,
         ge=0,
-        description="weight of each user's Kullback-Leibler term; eq. 18 has 1, Mult-VAE and the authors' code anneal to 0.2",
+        description="weight of each user's Kullback-Leibler term; eq. 18 has 1, "
+        "Mult-VAE and the authors' code anneal to 0.2",
     )
-    learning_rate: float = Field(0.001, gt=0, description="as Mult-VAE has it; the authors take 3e-4")
+    learning_rate: float = Field(0.001, gt=0, description="that of Mult-VAE; the authors take 3e-4")
 
 
 class GMF(Gradient):
@@ -162,7 +169,7 @@ class MLP(Gradient):
 
 
 class NeuMF(Gradient):
-    """NCF: GMF and MLP side by side, each with vectors of its own."""
+    """NCF: the sum of GMF and MLP, each with its own vectors."""
 
     kind: Literal["neumf"] = "neumf"
     dims: Dims = 32

@@ -1,7 +1,7 @@
-"""What a gradient model minimises, as a config names it; each is written out in models/losses.py. No torch here.
+"""Specs of the losses of gradient models; models/losses.py has the formulas. No torch here.
 
-loss: {kind: bpr, propensity: {kind: popularity, power: 0.5, floor: 0.1}}     IPS: any loss, weighted
-loss: {kind: bce, residual_correlation: 0.1}                                  Boratto's penalty: any loss
+loss: {kind: bpr, propensity: {kind: popularity, power: 0.5, floor: 0.1}}     IPS weights, for any loss
+loss: {kind: bce, residual_correlation: 0.1}                                  Boratto's penalty, for any loss
 """
 
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from eval_engine.config import Input, Strict
 
 
 class PopularityPropensity(Strict):
-    """p_i = max(floor, (n_i / max n) ** power), n_i the item's logged pairs."""
+    """p_i = max(floor, (n_i / max n) ** power), n_i the number of the item's logged pairs."""
 
     kind: Literal["popularity"] = "popularity"
     power: float = Field(
@@ -24,15 +24,16 @@ class PopularityPropensity(Strict):
 
 
 class Debiasable(Strict):
-    """What can be added to every loss."""
+    """Debiasing terms that every loss can have."""
 
     propensity: PopularityPropensity | None = Field(
-        None, description="IPS: logged pairs count 1 / propensity, scaled to mean 1"
+        None, description="IPS: logged pairs have weight 1 / propensity, scaled to mean 1"
     )
     residual_correlation: float = Field(
         0.0,
         ge=0,
-        description="weight of Boratto's penalty: |correlation| of the examples' losses with the popularity of their logged item",
+        description="weight of Boratto's penalty: "
+        "|correlation| of the examples' losses with the popularity of their logged items",
     )
 
 
@@ -43,7 +44,7 @@ class Bce(Debiasable):
 
 
 class Mse(Debiasable):
-    """Squared error of each pair; with link: sigmoid the model's number is squashed first (non-linear PMF)."""
+    """Squared error of each pair; link: sigmoid applies a sigmoid to the model's number first (non-linear PMF)."""
 
     kind: Literal["mse"] = "mse"
     link: Literal["identity", "sigmoid"] = "identity"
@@ -62,32 +63,38 @@ class Hinge(Debiasable):
 
 
 class PopularityDeconfounding(Debiasable):
-    """PD: BPR of elu'(x) * m ** gamma, m the item's share of positives; recommended by x alone, popularity taken out."""
+    """PD: BPR of elu'(x) * m ** gamma, m the item's share of positives; ranked by x alone, without popularity."""
 
     kind: Literal["pd"] = "pd"
     gamma: float = Field(
-        0.2, ge=0, description="how strongly popularity moved what was seen; the paper's grid is 0.02 to 0.25"
+        0.2, ge=0, description="strength of the effect of popularity on exposure; the paper's grid is 0.02 to 0.25"
     )
 
 
 class DoublyRobust(Strict):
-    """DR joint learning: errors of all pairs are imputed, those of logged pairs corrected by 1 / propensity. Sampler: all_pairs."""
+    """DR joint learning: errors of all pairs are imputed, and corrected by logged pairs weighted 1 / propensity.
+
+    Needs sampler all_pairs.
+    """
 
     kind: Literal["dr"] = "dr"
     propensity: PopularityPropensity = PopularityPropensity()
-    dims: int = Field(32, ge=1, description="of the imputation model, a matrix factorisation of its own")
+    dims: int = Field(32, ge=1, description="of the imputation model, a second matrix factorisation")
 
 
 class AutoDebias(Strict):
-    """Weights of logged and of all pairs, and labels of all, learned from what they do to the loss of a small random set. Sampler: all_pairs."""
+    """Weights of logged and of all pairs, and labels of all pairs, learned from the loss of a small random set.
+
+    Needs sampler all_pairs.
+    """
 
     kind: Literal["autodebias"] = "autodebias"
     random: Input = Field(
-        description="the small random set: user_id, item_id, value. Never the exposures that judge the model"
+        description="the small random set: user_id, item_id, value. Never the exposures that evaluate the model"
     )
     meta_learning_rate: float = Field(0.001, gt=0, description="of the weights; the paper's grid is 1e-4 to 1e-1")
     assumed_learning_rate: float = Field(
-        1.0, gt=0, description="of the assumed step whose effect on the random set teaches the weights"
+        1.0, gt=0, description="of the assumed step; the weights are learned from the random set's loss after it"
     )
 
 

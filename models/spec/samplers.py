@@ -1,4 +1,4 @@
-"""Which examples an epoch learns from, as a config names it; each is written out in models/samplers.py. No torch here."""
+"""Specs of the samplers, which choose the examples of an epoch; models/samplers.py implements them. No torch here."""
 
 from typing import Annotated, Literal, Self
 
@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Strict
 
-PerPositive = Annotated[int, Field(ge=1, description="negatives drawn for each positive, anew in each epoch")]
+PerPositive = Annotated[int, Field(ge=1, description="negatives drawn for each positive in each epoch")]
 
 
 class Observed(Strict):
-    """The logged pairs as they are."""
+    """The logged pairs."""
 
     kind: Literal["observed"] = "observed"
     label: Literal["positive", "value"] = Field(
@@ -19,7 +19,7 @@ class Observed(Strict):
 
 
 class UniformNegatives(Strict):
-    """The logged positives, and for each some items drawn evenly from those that are no positive of the user."""
+    """The logged positives, each with items drawn uniformly from those that are not positives of the user."""
 
     kind: Literal["uniform_negatives"] = "uniform_negatives"
     per_positive: PerPositive = 4
@@ -30,11 +30,11 @@ class PopularityNegatives(Strict):
 
     kind: Literal["popularity_negatives"] = "popularity_negatives"
     per_positive: PerPositive = 4
-    power: float = Field(1.0, ge=0, description="0: evenly")
+    power: float = Field(1.0, ge=0, description="0: uniform")
 
 
 class HardNegatives(Strict):
-    """DNS(H, U): of U negatives drawn evenly, the H that the model scores highest."""
+    """DNS(H, U): of U negatives drawn uniformly, the H that the current model scores highest."""
 
     kind: Literal["hard_negatives"] = "hard_negatives"
     hardest: int = Field(25, ge=1, description="H: negatives learned from")
@@ -48,30 +48,34 @@ class HardNegatives(Strict):
 
 
 class Oversampled(Strict):
-    """A positive of item i comes n_i times, each with a negative of its own: uniform (eq. 20) or dynamic (eqs 19 to 22) oversampling."""
+    """A positive of item i occurs n_i times, with one negative each: uniform (eq. 20) or dynamic (eqs 19 to 22)."""
 
     kind: Literal["oversampled"] = "oversampled"
     strategy: Literal["uniform", "dynamic"] = "dynamic"
     base: int = Field(4, ge=1, description="n_0: comparisons of the most popular item's positives")
     high_share: float = Field(
-        0.1, gt=0, lt=1, description="share of items that count as highly popular: theirs are kept nearly as they are"
+        0.1,
+        gt=0,
+        lt=1,
+        description="share of items that count as highly popular: they are oversampled least",
     )
 
 
 class RarePositives(Strict):
-    """Jannach: positives drawn with a chance that falls with their item's popularity, as many as there are; a negative each."""
+    """Jannach: as many positives as there are, drawn with a probability that decreases with their item's popularity."""
 
     kind: Literal["rare_positives"] = "rare_positives"
     spread: float = Field(
         0.25,
         gt=0,
-        description="standard deviation of the half-normal density over popularity, the top item at 1: smaller is steeper",
+        description="standard deviation of the half-normal density over popularity, with the top item at 1: "
+        "smaller is steeper",
     )
     per_positive: PerPositive = 4
 
 
 class AllPairs(Strict):
-    """The logged pairs, and beside each some items drawn evenly from all, logged or not: what DR needs."""
+    """The logged pairs, each with items drawn uniformly from all, logged or not; DR needs it."""
 
     kind: Literal["all_pairs"] = "all_pairs"
     per_logged: int = Field(4, ge=1, description="pairs drawn for each logged one")

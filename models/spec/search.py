@@ -1,10 +1,12 @@
-"""Many models from one entry: every point of a grid, or some of them drawn by hash. No torch here.
+"""The spec of a search, many models from one entry: every point of a grid, or some drawn by hash. No torch here.
 
     search:
-      - {model: bpr_mf, grid: {dims: [16, 32, 64], learning_rate: [0.001, 0.01]}}       6 models: bpr_mf-000 to bpr_mf-005
-      - {model: lightgcn, trials: 10}                                                   10 points of the grid in models/registry.py
+      - {model: bpr_mf, grid: {dims: [16, 32, 64], learning_rate: [0.001, 0.01]}}
+      - {model: lightgcn, trials: 10}
 
-A dotted key reaches into a part: loss.gamma, sampler.drawn. The points drawn for a seed stay the same when `trials` grows.
+The first entry gives 6 models, bpr_mf-000 to bpr_mf-005; the second 10 points of the grid in models/registry.py. A
+dotted key sets a field of a part: loss.gamma, sampler.drawn. With a larger `trials` the points drawn before stay among
+the trials.
 """
 
 import itertools
@@ -20,15 +22,13 @@ from models.registry import REGISTRY, composed, merged
 
 
 class Search(Strict):
-    """A model of the registry, what is fixed about it and what varies."""
+    """A model of the registry, its fixed settings, and the grid of those that vary."""
 
     model: str = Field(description="a name of models/registry.py")
-    fixed: dict[str, Any] = Field(
-        {}, description="what all trials have in common, as an entry of `models` would say it"
-    )
+    fixed: dict[str, Any] = Field({}, description="settings of all trials, as in an entry of `models`")
     grid: dict[str, tuple[Any, ...]] | None = Field(None, description="values of each key; left out: the registry's")
     trials: int | None = Field(
-        None, ge=1, description="so many points of the grid, drawn by hash; left out: all of them"
+        None, ge=1, description="number of points of the grid, drawn by hash; left out: all of them"
     )
 
     @field_validator("model")
@@ -46,7 +46,7 @@ class Search(Strict):
         return grid
 
     def entries(self, seed: int) -> list[dict[str, Any]]:
-        """The trials as entries of `models`, named MODEL-000 and on by their place in the grid."""
+        """The trials as entries of `models`, named MODEL-000, MODEL-001 ... by their index in the grid."""
         grid = REGISTRY[self.model].grid if self.grid is None else self.grid
         points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
         numbers = list(range(len(points)))
@@ -59,7 +59,7 @@ class Search(Strict):
         return [self._entry(f"{self.model}-{number:0{width}d}", points[number]) for number in sorted(numbers)]
 
     def _entry(self, name: str, point: Mapping[str, Any]) -> dict[str, Any]:
-        """One trial."""
+        """The entry of one trial."""
         entry: dict[str, Any] = {"model": self.model, **self.fixed, "name": name}
         for key, value in point.items():
             for part in reversed(key.split(".")):

@@ -1,12 +1,13 @@
-"""What to train: a list of models, each a tagged type or a name of the registry; an unknown key is an error.
+"""The spec of training: a list of models, each a tagged type or a name of the registry; an unknown key is an error.
 
     models:
       - {kind: popularity, name: popularity}
       - {model: bpr_mf, name: bpr_64, dims: 64}                  a composition of models/registry.py, with changes
-      - {kind: mf, name: mf_ips, dims: 16, loss: {kind: bce, propensity: {kind: popularity, power: 0.25}}, sampler: {kind: observed}}
+      - {kind: mf, name: mf_ips, dims: 16, sampler: {kind: observed},
+         loss: {kind: bce, propensity: {kind: popularity, power: 0.25}}}
 
-A model writes its scores, or, with output: ranks, its rows of the ranks table and no score (models/fused.py).
-No torch here: a config can be checked on a machine that has none.
+A model writes its scores, or, with output: ranks, its rows of the ranks table and no scores (models/fused.py).
+This module does not import torch: a config can be checked on a machine without it.
 """
 
 from typing import Annotated, Literal, Self
@@ -22,7 +23,7 @@ from models.spec.search import Search
 
 
 def _check_local(folder: str) -> str:
-    """The folder itself, if it is a path: shards are made whole by a rename, which object stores do not have."""
+    """Returns the folder if it is a path: a shard is written and then renamed, which object stores cannot do."""
     if "://" in folder:
         raise ValueError(
             f"{folder!r} is a URI: score tables and checkpoints are written to a mounted folder, give its path"
@@ -37,32 +38,37 @@ MODEL: TypeAdapter[Model] = TypeAdapter(Model)
 
 
 class Train(Strict):
-    """The models of one run, and what becomes of their scores."""
+    """The models of one run, and where their scores or ranks are written."""
 
     seed: int = Field(0, ge=0, lt=2**63)
-    device: Literal["cpu", "cuda", "auto"] = Field("cpu", description="auto: cuda where there is one")
+    device: Literal["cpu", "cuda", "auto"] = Field("cpu", description="auto: cuda if the machine has one")
     threads: int = Field(
         1,
         ge=1,
-        description="CPU threads of training, scoring and ranking; mini-batches gain little from more, and lose much where cores are shared",
+        description="CPU threads of training, scoring and ranking; "
+        "more speed up mini-batches little, and slow them down much if the cores are shared",
     )
     output: Output = Field(
         "scores",
-        description="scores: a score table each; ranks: each model's ranks go straight to the lake, and no score is written",
+        description="scores: each model writes a score table; ranks: each model's ranks are written to the lake, "
+        "and no scores",
     )
     scores: Folder | None = Field(
         None, description="folder; each model writes its score table to a folder of its name in it"
     )
     checkpoints: Folder | None = Field(
         None,
-        description="folder for unfinished training, a file per model; left out: in the folder of scores, if there is one",
+        description="folder for checkpoints of unfinished training, a file per model; "
+        "left out: in the folder of scores, if there is one",
     )
-    checkpoint_minutes: float = Field(5.0, ge=0, description="about as much training as a kill can cost")
+    checkpoint_minutes: float = Field(
+        5.0, ge=0, description="minutes between checkpoints: about as much training as is lost when it is killed"
+    )
     block_mb: int = Field(
         64,
         ge=1,
         le=128,
-        description="cap of a Parquet row group, which is also what is scored and held in memory at once",
+        description="cap of a Parquet row group, which is also scored and kept in memory at once",
     )
     shard_mb: int = Field(
         256, ge=1, description="about the size of one file: the unit of resuming, and of work in ranking"
@@ -89,7 +95,8 @@ class Train(Strict):
             scored := [model.name for model in self.panel if model.name not in self.fused_models()]
         ):
             raise ValueError(
-                f"scores: {scored[0]} writes a score table, so a folder is needed; or set output: ranks, which needs none"
+                f"scores: {scored[0]} writes a score table, so a folder is needed; "
+                "or set output: ranks, which needs none"
             )
         return self
 
@@ -99,19 +106,19 @@ class Train(Strict):
 
     @property
     def panel(self) -> tuple[Model, ...]:
-        """The models as listed, and those of the searches."""
+        """The listed models and those of the searches."""
         return tuple(model for model in (*self.models, *self.trials.values()) if model.name not in self.without)
 
     @property
     def trials(self) -> dict[str, Model]:
         """The models of the searches by name."""
-        found: dict[str, Model] = {}
+        trials: dict[str, Model] = {}
         for search in self.search:
             for entry in search.entries(self.seed):
                 try:
-                    found[entry["name"]] = MODEL.validate_python(entry)
+                    trials[entry["name"]] = MODEL.validate_python(entry)
                 except ValidationError as error:
                     first = error.errors()[0]
                     where = ".".join(str(part) for part in first["loc"][1:])
                     raise ValueError(f"search: {entry['name']} ({where}): {first['msg']}") from None
-        return found
+        return trials

@@ -1,4 +1,4 @@
-"""Secrets that a path may hold do not leave in a text, however it is spelled."""
+"""Secrets of a path are masked, however the path is spelled."""
 
 import json
 
@@ -59,8 +59,8 @@ def test_masked_json_is_json_still() -> None:
 
 def test_an_error_shows_no_secret() -> None:
     assert str(ConfigError("lake: s3://k:hunter2@b/x is gone")) == "lake: s3://***@b/x is gone"
-    told = known_error(
+    known = known_error(
         RuntimeError("FAILED_READ_FILE.X while reading file s3a://k:hunter2@b/x.parquet. \nCaused by: a")
     )
-    assert "hunter2" not in str(told)
-    assert "s3a://***@b/x.parquet" in str(told)
+    assert "hunter2" not in str(known)
+    assert "s3a://***@b/x.parquet" in str(known)

@@ -1,4 +1,4 @@
-"""Text from outside is printable whatever it holds, and names that differ look different."""
+"""Text from outside is printable, whatever its characters, and names that differ look different."""
 
 import io
 

@@ -1,10 +1,11 @@
-"""A run that is killed at any moment: nothing half-written is read, the next run leaves the tables of an undisturbed one, and no file stays behind.
+"""A run that is killed at any moment leaves nothing half-written to be read, and the next run completes it.
 
     python -m tests.faults.kills --rounds 20        some minutes; `make faults` runs it
 
-Each round starts `plumbline evaluate` on a new run, ends it by SIGTERM or SIGKILL after a random while, looks at what it left, and runs it to its end. After SIGTERM:
-exit code 143 (0 if it was done before), no stage `running`, no file without a commit. After SIGKILL: a stage is not done, or all is; `plumbline show` refuses a run that
-is not done. After the second run: every table as that of an undisturbed run, and no file that no commit named.
+Each round starts `plumbline evaluate` on a new run, ends it by SIGTERM or SIGKILL after a random time, checks the lake,
+and runs the command again. After SIGTERM: exit code 143 (0 if it was done before), no stage `running`, no file without
+a commit. After SIGKILL: some stage is not done, or all are; `plumbline show` refuses a run that is not done. After the
+second run: every table equals that of an undisturbed run, and there is no file that no commit named.
 """
 
 import argparse
@@ -31,7 +32,7 @@ COMMAND = [sys.executable, "-m", "jobs.cli"]
 
 
 def world(folder: Path) -> SmallRun:
-    """A run that takes some seconds."""
+    """A run that takes some seconds, with random tables."""
     run = SmallRun(folder)
     rng = np.random.default_rng(1)
     run.users, run.items = np.arange(USERS), np.arange(ITEMS)
@@ -53,14 +54,14 @@ def world(folder: Path) -> SmallRun:
 
 
 def rows(lake: Path, table: str) -> list[Any]:
-    """The rows of a table, in an order of their own, less what differs between two runs of the same."""
-    found = DeltaTable(str(lake / table)).to_pyarrow_table()
-    kept = [name for name in found.column_names if name not in ("inputs",)]
-    return sorted(map(str, found.select(kept).to_pylist()))
+    """The rows of a table, sorted, without the columns that differ between two runs of the same config."""
+    stored = DeltaTable(str(lake / table)).to_pyarrow_table()
+    kept = [name for name in stored.column_names if name not in ("inputs",)]
+    return sorted(map(str, stored.select(kept).to_pylist()))
 
 
 def unnamed(lake: Path) -> list[str]:
-    """Files that no commit ever named."""
+    """Parquet files that no commit ever named."""
     left = []
     for table in lake.iterdir() if lake.exists() else ():
         if (table / "_delta_log").is_dir():
@@ -76,7 +77,7 @@ def unnamed(lake: Path) -> list[str]:
 
 
 def stages(lake: Path) -> dict[str, str]:
-    """How each stage stands; nothing if there is no table yet."""
+    """The status of each stage; empty if there is no table yet."""
     if not DeltaTable.is_deltatable(str(lake / "runs")):
         return {}
     return {row["stage"]: row["status"] for row in DeltaTable(str(lake / "runs")).to_pyarrow_table().to_pylist()}
@@ -85,35 +86,35 @@ def stages(lake: Path) -> dict[str, str]:
 def round_of(
     config: Path, lake: Path, how: signal.Signals, after: float, expected: Callable[[str], list[Any]]
 ) -> list[str]:
-    """What went wrong."""
+    """Runs one round; returns what went wrong."""
     wrong = []
     job = subprocess.Popen([*COMMAND, "evaluate", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(after)
     job.send_signal(how)
     code = job.wait(timeout=60)
-    told = f"{how.name} after {after:.2f} s"
+    kill = f"{how.name} after {after:.2f} s"
     if how == signal.SIGTERM:
         if code not in (143, 0, -15):
-            wrong.append(f"{told}: exit {code}")
+            wrong.append(f"{kill}: exit {code}")
         if code == 143 and "running" in stages(lake).values():
-            wrong.append(f"{told}: {stages(lake)}")
+            wrong.append(f"{kill}: {stages(lake)}")
         if code == 143 and unnamed(lake):
-            wrong.append(f"{told}: left {unnamed(lake)}")
+            wrong.append(f"{kill}: left {unnamed(lake)}")
     show = subprocess.run([*COMMAND, "show", "small", "--lake", str(lake)], capture_output=True, text=True, check=False)
     done = list(stages(lake).values()) == ["done", "done"]
     if (show.returncode == 0) != done:
-        wrong.append(f"{told}: show exits {show.returncode} with {stages(lake)}")
+        wrong.append(f"{kill}: show exits {show.returncode} with {stages(lake)}")
     again = subprocess.run([*COMMAND, "evaluate", str(config)], capture_output=True, text=True, check=False)
     if again.returncode:
-        return [*wrong, f"{told}: the next run exits {again.returncode}: {again.stderr.strip().splitlines()[-1:]}"]
-    wrong += [f"{told}: {table} differs" for table in COMPARED if rows(lake, table) != expected(table)]
+        return [*wrong, f"{kill}: the next run exits {again.returncode}: {again.stderr.strip().splitlines()[-1:]}"]
+    wrong += [f"{kill}: {table} differs" for table in COMPARED if rows(lake, table) != expected(table)]
     if left := unnamed(lake):
-        wrong.append(f"{told}: after the next run {len(left)} files stay, as {left[0]}")
+        wrong.append(f"{kill}: after the next run {len(left)} files stay, as {left[0]}")
     return wrong
 
 
 def main() -> None:
-    """All rounds."""
+    """Runs all rounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -124,7 +125,7 @@ def main() -> None:
         folder = Path(name)
         run = world(folder)
         config = run.write()
-        for name, table in run.tables.items():  # in row groups as large as usual
+        for name, table in run.tables.items():  # written again, with row groups of the usual size
             pq.write_table(table, folder / "in" / name / "part-0.parquet")
         start = time.monotonic()
         subprocess.run([*COMMAND, "evaluate", str(config)], check=True, stdout=subprocess.DEVNULL)

@@ -1,12 +1,12 @@
-"""A run whose inputs and lake lie on an S3 server, and what is said when something is missing.
+"""A run with inputs and lake on an S3 server, and the errors when something is missing.
 
     make faults-s3
 
-Starts moto (a server of the S3 protocol that checks signatures and conditional puts) on 127.0.0.1, writes the
-tables of a small platform there, and runs `plumbline evaluate` on them, with s3:// and with s3a:// paths: every
-table must be equal, row for row, to that of the same run on local disk. Then it breaks one thing at a time: each
-must give one line that says what is missing and how to add it, with the right exit code, and leave nothing in the
-lake. Spark gets hadoop-aws by --packages, kept in .venv-s3.
+Starts moto (a server of the S3 protocol that checks signatures and conditional puts) on 127.0.0.1, writes the tables of
+a small platform there, and runs `plumbline evaluate` on them, with s3:// and with s3a:// paths: every table must equal
+that of the same run on local disk, row for row. Then it breaks one thing at a time: each fault must give one line that
+says what is missing and how to add it, with the right exit code, and must leave nothing in the lake. Spark gets
+hadoop-aws by --packages, stored in .venv-s3.
 """
 
 import contextlib
@@ -43,9 +43,9 @@ ROOT = Path(__file__).parents[2]
 SERVER = ROOT / ".venv-s3"
 BUCKET = "plumbline"
 PACKAGE = f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"
-SECONDS = 300  # that one run may take; the first fetches 670 MB
+SECONDS = 300  # limit of one run; the first downloads 670 MB
 COMPARED = ("CATALOGUE", "RANKS", "QUALITY", "QUARANTINE", "STATISTICS", "ESTIMATES", "COMPARISONS")
-PER_RUN = {"run_id", "inputs"}  # columns that differ between the runs: the fingerprint holds path and time of the files
+PER_RUN = {"run_id", "inputs"}  # columns that differ between the runs: inputs has paths and times of the files
 
 ACCOUNT = """
 import json, sys, urllib.request, boto3
@@ -64,7 +64,7 @@ print(json.dumps([made["AccessKeyId"], made["SecretAccessKey"]]))
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong, and what must be said of it."""
+    """One fault, and the texts that its error must contain."""
 
     name: str
     config: dict[str, object]
@@ -74,35 +74,35 @@ class Fault(NamedTuple):
 
 
 def main() -> None:
-    """Exits 1 if anything is not as it must be."""
+    """Runs all cases; exits 1 if one of them is wrong."""
     wrong: list[str] = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server is stopped then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped too
     with tempfile.TemporaryDirectory() as folder, s3_server() as environment:
         os.environ |= environment  # for the reads of this process
         local = SmallRun(Path(folder))
         local.write()
         local.config["evaluate"]["replicates"] = 100
         put_inputs(local, Path(folder))
-        told("local disk", evaluate(Path(folder), local.config, {}), 0, (), wrong)
+        check("local disk", evaluate(Path(folder), local.config, {}), 0, (), wrong)
         packages = submit_args("--packages", PACKAGE, "--conf", f"spark.jars.ivy={SERVER / 'ivy'}")
         for scheme in ("s3", "s3a"):
             config = stored(local, scheme, f"by-{scheme}")
-            told(f"{scheme}://", evaluate(Path(folder), config, packages), 0, (), wrong)
+            check(f"{scheme}://", evaluate(Path(folder), config, packages), 0, (), wrong)
             wrong += different(local.config, config)
         wrong += doubled()
         jars = ":".join(map(str, sorted((SERVER / "ivy" / "jars").glob("*.jar"))))
         with_jars = submit_args("--driver-class-path", jars)
         for fault in faults(local, with_jars):
             done = evaluate(Path(folder), fault.config, fault.environment)
-            told(fault.name, done, fault.exit_code, fault.says, wrong)
+            check(fault.name, done, fault.exit_code, fault.says, wrong)
             if left := written(fault):
                 wrong.append(f"{fault.name}: left {left} in the lake")
-    print(f"{time.monotonic() - STARTED:.0f} s; {'; '.join(wrong) if wrong else 'all as it must be'}")
+    print(f"{time.monotonic() - STARTED:.0f} s; {'; '.join(wrong) if wrong else 'all cases passed'}")
     sys.exit(1 if wrong else 0)
 
 
 def faults(run: SmallRun, with_jars: dict[str, str]) -> list[Fault]:
-    """What is tried."""
+    """All faults that are tried."""
     fresh = stored(run, "s3", "fresh") | {"lake": f"s3://{BUCKET}/fresh"}
     nowhere = f"http://127.0.0.1:{free_port()}"
     local_lake = fresh | {"lake": str(run.folder / "fresh")}
@@ -151,7 +151,7 @@ def faults(run: SmallRun, with_jars: dict[str, str]) -> list[Fault]:
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """A server with a bucket and a user; what a process must have in its environment to be that user."""
+    """Starts a server with a bucket and a user; yields the environment variables of that user."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     with (SERVER / "server.log").open("w") as log:
         command = [str(SERVER / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
@@ -184,7 +184,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int) -> None:
-    """Until the server answers."""
+    """Waits until the server answers."""
     for _ in range(300):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -193,7 +193,7 @@ def wait_for(port: int) -> None:
 
 
 def put_inputs(run: SmallRun, folder: Path) -> None:
-    """The input tables in the bucket."""
+    """Copies the input tables to the bucket."""
     for name in run.tables:
         system, path = located(f"s3://{BUCKET}/in/{name}")
         system.create_dir(path, recursive=True)
@@ -203,7 +203,7 @@ def put_inputs(run: SmallRun, folder: Path) -> None:
 
 
 def stored(run: SmallRun, scheme: str, run_id: str) -> dict[str, object]:
-    """The run's config with everything but the report in the bucket."""
+    """The run's config with all paths but the report's in the bucket."""
     text = yaml.safe_dump(run.config | {"run_id": run_id, "lake": f"{scheme}://{BUCKET}/lake"})
     config: dict[str, object] = yaml.safe_load(text.replace(str(run.folder / "in"), f"{scheme}://{BUCKET}/in"))
     return config
@@ -216,7 +216,7 @@ def submit_args(*arguments: str) -> dict[str, str]:
 def evaluate(
     folder: Path, config: Mapping[str, object], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """`plumbline evaluate`, as an operator starts it."""
+    """Runs `plumbline evaluate` as an operator does."""
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     (folder / "tried.yaml").write_text(yaml.safe_dump(dict(config)))
     command = [sys.executable, "-m", "jobs.cli", "evaluate", str(folder / "tried.yaml")]
@@ -224,10 +224,10 @@ def evaluate(
     return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def told(
+def check(
     name: str, done: subprocess.CompletedProcess[str], exit_code: int, says: tuple[str, ...], wrong: list[str]
 ) -> None:
-    """Prints how it ended; adds what is not as it must be."""
+    """Prints how the command ended; adds its violations to `wrong`."""
     lines = [line for line in done.stderr.splitlines() if re.match(r"\w*Error: ", line)]
     print(
         f"[{time.monotonic() - STARTED:.0f} s] {name}: exit {done.returncode}{': ' if lines else ''}{' '.join(lines)}",
@@ -246,7 +246,7 @@ def told(
 
 def different(local: Mapping[str, object], remote: Mapping[str, object]) -> list[str]:
     """The tables of two runs that are not equal, row for row."""
-    found = []
+    differences = []
     for name in COMPARED:
         table = getattr(tables, name)
         rows = [
@@ -263,12 +263,12 @@ def different(local: Mapping[str, object], remote: Mapping[str, object]) -> list
             f"equal: {rows[0] == rows[1]}"
         )
         if rows[0] != rows[1] or (name in ("RANKS", "ESTIMATES") and not rows[0]):
-            found.append(f"{table.name} at {remote['lake']} differs from the run on disk")
-    return found
+            differences.append(f"{table.name} at {remote['lake']} differs from the run on disk")
+    return differences
 
 
 def doubled() -> list[str]:
-    """Two commits of one version, one after the other: the second must be refused. No race: delta-rs sees the first."""
+    """Commits one version twice, one after the other: the second must be refused. No race: delta-rs sees the first."""
     place = delta_uri(f"s3://{BUCKET}/two")
     write_deltalake(place, pa.table({"n": [0]}))
     first, second = DeltaTable(place), DeltaTable(place)
@@ -284,7 +284,7 @@ def doubled() -> list[str]:
 
 
 def written(fault: Fault) -> list[str]:
-    """The files of the fault's lake: there must be none."""
+    """The files in the fault's lake; there must be none."""
     lake = str(fault.config["lake"])
     if "nobody" in lake or "@" in lake:
         return []

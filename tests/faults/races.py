@@ -1,11 +1,11 @@
-"""Jobs that write one lake at once, many times over: nothing is doubled, lost, or refused without reason.
+"""Jobs that write to one lake at the same time, many times: no row is doubled or lost, no job fails without reason.
 
     python -m tests.faults.races --rounds 200        some minutes; `make faults` runs it
 
-    same         four processes commit the same new run of a new lake, released together: one wins whole
-    different    four processes make the tables of a new lake and commit a run each, released together: all win
-    lake         four processes write the tables of a stage of their own run to one lake, round after round: all win
-    evaluate     six `plumbline evaluate` of different runs on one lake at once: all exit 0
+    same         four processes commit the same new run of a new lake, started together: exactly one commits
+    different    four processes make the tables of a new lake and commit a run each, started together: all commit
+    lake         four processes write the tables of a stage of their own run to one lake, in many rounds: all commit
+    evaluate     six `plumbline evaluate` of different runs on one lake at the same time: all exit 0
 
 Prints a line per case and exits 1 if any case failed.
 """
@@ -22,19 +22,20 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from deltalake import DeltaTable
-from tests.eval_engine.test_delta_commit import JOBS, race
 
 from eval_engine.lake.lake import Lake
+from eval_engine.quality.quality_row import QualityRow
 from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
 from tests.conftest import SmallRun
+from tests.eval_engine.lake.test_commits import JOBS, race
 
 TABLES = (RUNS, QUALITY, ESTIMATES, COMPARISONS)
 
 
 def commits(folder: Path, same: bool, rounds: int) -> list[str]:
-    """What went wrong of commits to new lakes."""
-    found = race(folder, same, rounds)
-    wins = Counter(n for n, won, _ in found if won)
+    """Commits to new lakes; returns what went wrong."""
+    commits_tried = race(folder, same, rounds)
+    wins = Counter(n for n, won, _ in commits_tried if won)
     wrong = [f"round {n}: {wins[n]} jobs committed" for n in range(rounds) if wins[n] != (1 if same else JOBS)]
     for n in range(rounds):
         n_rows = DeltaTable(f"{folder}/{n}/quality").to_pyarrow_table().num_rows
@@ -44,25 +45,25 @@ def commits(folder: Path, same: bool, rounds: int) -> list[str]:
 
 
 def _write(number: int, root: str, rounds: int, barrier: Barrier, answers: "Queue[str | None]") -> None:
-    lake = Lake(None, root)  # type: ignore[arg-type]  what is written by delta-rs asks no Spark
+    lake = Lake(None, root)  # type: ignore[arg-type]  delta-rs writes these tables without Spark
     for n in range(rounds):
         run_id = {"run_id": f"{number}-{n}"}
         barrier.wait()
         try:
             lake.watch(TABLES[1:], run_id["run_id"])
             for status in ("running", "done"):
-                row = (status, datetime.now(UTC), 0.0, "{}", {}, {}, None, None, {})
+                row = dict.fromkeys(RUNS.names[2:]) | {"status": status, "started_at": datetime.now(UTC)}
                 lake.put(RUNS, [row], run_id | {"stage": "evaluate"})
-                lake.put(QUALITY, [("t", "r", n, None, None, None, None, None)], run_id)
+                lake.put(QUALITY, [QualityRow("t", "r", n, "one", "none")], run_id)
                 for table in (ESTIMATES, COMPARISONS):
                     lake.put(table, [], run_id)
             answers.put(None)
-        except Exception as error:  # told to the caller
+        except Exception as error:  # sent to the caller
             answers.put(f"job {number}, round {n}: {type(error).__name__}: {error}")
 
 
 def lakes(folder: Path, rounds: int) -> list[str]:
-    """What went wrong of stages of different runs on one lake."""
+    """Stages of different runs on one lake; returns what went wrong."""
     start = mp.get_context("spawn")
     barrier, answers = start.Barrier(JOBS), start.Queue()
     jobs = [start.Process(target=_write, args=(n, str(folder), rounds, barrier, answers)) for n in range(JOBS)]
@@ -79,7 +80,7 @@ def lakes(folder: Path, rounds: int) -> list[str]:
 
 
 def evaluations(folder: Path, rounds: int) -> list[str]:
-    """What went wrong of whole runs on one lake."""
+    """Whole runs on one lake; returns what went wrong."""
     wrong = []
     for n in range(rounds):
         lake = str(folder / f"lake-{n}")
@@ -92,9 +93,9 @@ def evaluations(folder: Path, rounds: int) -> list[str]:
             for run in runs
         ]
         for number, job in enumerate(jobs):
-            _, said = job.communicate(timeout=600)
+            _, stderr = job.communicate(timeout=600)
             if job.returncode:
-                wrong.append(f"round {n}, run-{number}: exit {job.returncode}: {said.strip().splitlines()[-1:]}")
+                wrong.append(f"round {n}, run-{number}: exit {job.returncode}: {stderr.strip().splitlines()[-1:]}")
         stages = DeltaTable(f"{lake}/runs").to_pyarrow_table().to_pylist()
         if sorted((row["run_id"], row["stage"], row["status"]) for row in stages) != [
             (f"run-{number}", stage, "done") for number in range(6) for stage in ("evaluate", "rank")
@@ -104,7 +105,7 @@ def evaluations(folder: Path, rounds: int) -> list[str]:
 
 
 def main() -> None:
-    """All cases."""
+    """Runs all cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--evaluations", type=int, default=2, help="rounds of six whole runs, half a minute each")

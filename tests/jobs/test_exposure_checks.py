@@ -1,4 +1,7 @@
-"""Is the random data random? Runs whose exposures are not, or not as declared, are told so in the quality table, and stopped where the config asks for it."""
+"""Is the random data random? Exposures that are not, or not as declared, get a failed check in the quality table.
+
+The run is stopped if the config says so.
+"""
 
 import re
 from io import StringIO
@@ -28,14 +31,14 @@ def checks(run: Any, spark: SparkSession) -> dict[str, dict[str, Any]]:
 
 
 def ranked(run: Any, spark: SparkSession) -> str:
-    """What the job says."""
-    said = Console(record=True, file=StringIO(), width=500)
-    rank.run(spark, load(run.write()), said)
-    return said.export_text()
+    """The output of the rank stage."""
+    console = Console(record=True, file=StringIO(), width=500)
+    rank.run(spark, load(run.write()), console)
+    return console.export_text()
 
 
 def follow(run: Any, appeal: np.ndarray, unseen: bool) -> None:
-    """Exposures drawn anew, likelier the larger an item's appeal."""
+    """Draws the exposures again: an item with larger appeal is drawn with a larger probability."""
     keys = appeal + np.random.default_rng(3).gumbel(size=(USERS, ITEMS))
     if unseen:
         keys[np.arange(USERS)[:, None], run.logged] = -np.inf
@@ -45,24 +48,24 @@ def follow(run: Any, appeal: np.ndarray, unseen: bool) -> None:
 
 def test_good_data_passes(small_run: Any, spark: SparkSession) -> None:
     assert "uniform_exposure" not in ranked(small_run, spark)
-    found = checks(small_run, spark)
-    assert {rule: row["verdict"] for rule, row in found.items()} == dict.fromkeys(
+    rows = checks(small_run, spark)
+    assert {rule: row["verdict"] for rule, row in rows.items()} == dict.fromkeys(
         ("uniform_exposure", "overlap", "score_coverage", "positives_per_user"), "pass"
     )
-    assert {row["action"] for row in found.values()} == {"reported"}
-    uniform = found["uniform_exposure"]
+    assert {row["action"] for row in rows.values()} == {"reported"}
+    uniform = rows["uniform_exposure"]
     assert uniform["n_rows"] == USERS * EXPOSED
     assert 0.001 < uniform["p"] <= 1
     assert "as uniform drawing from unseen gives" in uniform["example"]
     liked = (np.take_along_axis(small_run.truth_values, small_run.exposed, axis=1) > 3).any(axis=1).sum()
-    assert found["positives_per_user"]["example"].startswith(f"{liked} of {USERS} users")
-    assert found["score_coverage"]["statistic"] == 1.0
+    assert rows["positives_per_user"]["example"].startswith(f"{liked} of {USERS} users")
+    assert rows["score_coverage"]["statistic"] == 1.0
 
 
 def test_a_finished_run_shows_its_checks(finished_run: Any, spark: SparkSession) -> None:
-    said = Console(record=True, file=StringIO(), width=300)
-    report.show(spark, finished_run.config["lake"], "small", said)
-    assert "Is the random data random?" in said.export_text()
+    console = Console(record=True, file=StringIO(), width=300)
+    report.show(spark, finished_run.config["lake"], "small", console)
+    assert "Is the random data random?" in console.export_text()
 
 
 def test_exposures_that_follow_popularity_stop_the_run_if_asked(small_run: Any, spark: SparkSession) -> None:
@@ -72,16 +75,16 @@ def test_exposures_that_follow_popularity_stop_the_run_if_asked(small_run: Any, 
         DataError, match=r"exposures: the check uniform_exposure says fail: 30 items in 240 exposures, not as uniform"
     ) as error:
         ranked(small_run, spark)
-    assert "Draw them anew" in str(error.value)
+    assert "Draw the exposures again" in str(error.value)
     assert "checks.stop_on: nothing" in str(error.value)
     assert Lake(spark, small_run.config["lake"]).partitions(RANKS, "popular") == []
-    found = checks(small_run, spark)
-    assert (found["uniform_exposure"]["verdict"], found["uniform_exposure"]["action"]) == ("fail", "stopped")
-    assert found["uniform_exposure"]["p"] < 1e-6
-    worst = int(found["uniform_exposure"]["example"].split("item_id=")[1].split(":")[0])
+    rows = checks(small_run, spark)
+    assert (rows["uniform_exposure"]["verdict"], rows["uniform_exposure"]["action"]) == ("fail", "stopped")
+    assert rows["uniform_exposure"]["p"] < 1e-6
+    worst = int(rows["uniform_exposure"]["example"].split("item_id=")[1].split(":")[0])
     counts = np.bincount(small_run.exposed.ravel(), minlength=ITEMS)
     assert counts[(worst - 1000) // 3] > 15  # 8 are expected
-    assert found["overlap"]["action"] == "reported"
+    assert rows["overlap"]["action"] == "reported"
     assert [row[2] for row in small_run.rows(spark, "runs")] == ["failed"]
 
     small_run.config["checks"] = {"stop_on": "nothing"}
@@ -93,15 +96,15 @@ def test_exposures_that_follow_popularity_stop_the_run_if_asked(small_run: Any, 
 def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any, spark: SparkSession) -> None:
     small_run.config |= {"run_id": "all_items", "frame": "all_items"}
     ranked(small_run, spark)
-    found = checks(small_run, spark)["overlap"]
-    assert found["verdict"] == "fail"
-    assert found["statistic"] < -5
-    assert "0 of 240 exposures are logged pairs too, where 40.0 are expected" in found["example"]
-    assert "frame: unseen is right" in found["example"]
+    row = checks(small_run, spark)["overlap"]
+    assert row["verdict"] == "fail"
+    assert row["statistic"] < -5
+    assert "0 of 240 exposures are logged pairs too, where 40.0 are expected" in row["example"]
+    assert "frame: unseen is right" in row["example"]
     evaluate.run(spark, load(small_run.write()), Console(quiet=True))
-    said = Console(record=True, file=StringIO(), width=300)
-    report.show(spark, small_run.config["lake"], "all_items", said)
-    text = said.export_text()
+    console = Console(record=True, file=StringIO(), width=300)
+    report.show(spark, small_run.config["lake"], "all_items", console)
+    text = console.export_text()
     assert text.startswith(
         "Do not rely on the numbers below: the random data failed the check overlap\noverlap: 0 of 240"
     )
@@ -110,27 +113,27 @@ def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any,
     small_run.config["run_id"] = "really_all"
     follow(small_run, np.zeros(ITEMS), unseen=False)
     ranked(small_run, spark)
-    found = checks(small_run, spark)
-    assert {row["verdict"] for row in found.values()} == {"pass"}
+    rows = checks(small_run, spark)
+    assert {row["verdict"] for row in rows.values()} == {"pass"}
     both = sum(len(set(a) & set(b)) for a, b in zip(small_run.exposed.tolist(), small_run.logged.tolist(), strict=True))
-    assert found["overlap"]["example"].startswith(f"{both} of 240 exposures are logged pairs too")
+    assert rows["overlap"]["example"].startswith(f"{both} of 240 exposures are logged pairs too")
 
 
-def test_checks_are_made_again_when_their_question_changes(small_run: Any, spark: SparkSession) -> None:
+def test_checks_are_made_again_when_their_settings_change(small_run: Any, spark: SparkSession) -> None:
     small_run.config |= {"run_id": "few", "on_bad_rows": "quarantine"}
     small_run.tables["scores/b"] = small_run.tables["scores/b"].slice(1)
     path = small_run.write()
     rank.run(spark, load(path), Console(quiet=True))
-    found = checks(small_run, spark)
-    assert (found["score_coverage"]["verdict"], found["score_coverage"]["statistic"]) == ("warn", 0.975)
-    assert "39 of 40 users with exposures were scored by every model" in found["score_coverage"]["example"]
+    rows = checks(small_run, spark)
+    assert (rows["score_coverage"]["verdict"], rows["score_coverage"]["statistic"]) == ("warn", 0.975)
+    assert "39 of 40 users with exposures were scored by every model" in rows["score_coverage"]["example"]
     before = small_run.rows(spark, "ranks")
 
     none = load(path).model_copy(update={"positive": load(path).positive._replace(threshold=9.0)})
     rank.run(spark, none, Console(quiet=True))  # inputs are the same: nothing is ranked
-    found = checks(small_run, spark)
-    assert found["positives_per_user"]["verdict"] == "fail"
-    assert "0 of 40 users" in found["positives_per_user"]["example"]
+    rows = checks(small_run, spark)
+    assert rows["positives_per_user"]["verdict"] == "fail"
+    assert "0 of 40 users" in rows["positives_per_user"]["example"]
     assert small_run.rows(spark, "ranks") == before
     stop = none.model_copy(update={"checks": none.checks.model_copy(update={"stop_on": "warn"})})
     with pytest.raises(
@@ -141,7 +144,7 @@ def test_checks_are_made_again_when_their_question_changes(small_run: Any, spark
     assert small_run.rows(spark, "ranks") == before
 
 
-def test_exposures_with_their_own_probabilities_claim_no_uniformity(small_run: Any, spark: SparkSession) -> None:
+def test_exposures_with_probabilities_are_not_tested_for_uniformity(small_run: Any, spark: SparkSession) -> None:
     small_run.config |= {"run_id": "weighted", "checks": {"stop_on": "fail"}}
     follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
     exposures = small_run.tables["exposures"]
@@ -149,6 +152,6 @@ def test_exposures_with_their_own_probabilities_claim_no_uniformity(small_run: A
         "exposure_probability", pa.array(np.full(exposures.num_rows, 0.2))
     )
     ranked(small_run, spark)
-    found = checks(small_run, spark)["uniform_exposure"]
-    assert (found["verdict"], found["p"]) == ("not applicable", None)
-    assert "exposure_probability" in found["example"]
+    row = checks(small_run, spark)["uniform_exposure"]
+    assert (row["verdict"], row["p"]) == ("not applicable", None)
+    assert "exposure_probability" in row["example"]

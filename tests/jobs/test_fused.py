@@ -10,6 +10,7 @@ from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.lake.lake import Lake
+from eval_engine.metric import Metric
 from eval_engine.tables import RANKS
 from jobs import evaluate, rank, train
 from jobs.cli import load
@@ -125,6 +126,31 @@ def test_probabilities_are_those_of_the_exposures_now(small_run: Any, spark: Spa
     train.run(config, QUIET)  # other probabilities are other labels: ranked again
     rank.run(spark, config, QUIET)
     assert {p for row in ranks(small_run, spark) for p in row[4]["probabilities"]} == {0.25, 0.5}
+
+
+def test_held_out_pairs_in_two_frames_are_ranked_alike_and_others_are_stale(
+    small_run: Any, spark: SparkSession
+) -> None:
+    small_run.hold_out()
+    small_run.config["frame"] = "all_items"
+    for run_id, section in (("scored", {}), ("fused", {"output": "ranks", "scores": None})):
+        as_trained(small_run, run_id, models=MODELS[1:2], **section)
+        config = load(small_run.write())
+        train.run(config, QUIET)
+        rank.run(spark, config, QUIET)
+    lake = Lake(spark, config.lake)
+    names = [name for name in RANKS.names if name not in ("run_id", "inputs")]
+    both = [lake.read(RANKS, run_id).select(*names).orderBy("user_id").collect() for run_id in ("scored", "fused")]
+    assert both[0] == both[1]
+    assert {(row["heldout"]["candidates"], row["random"]["candidates"]) for row in both[1]} == {(25, 30)}
+    for changed in (
+        config.model_copy(update={"inputs": config.inputs.model_copy(update={"heldout": None})}),
+        config.model_copy(update={"inputs": config.inputs.model_copy(update={"heldout": config.inputs.exposures})}),
+        config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"metrics": (Metric("recall", 4),)})}),
+        config.model_copy(update={"frame": "unseen"}),
+    ):
+        with pytest.raises(DataError, match=r"ranks of model popularity, user_id=.*the torch job ranked other labels"):
+            rank.run(spark, changed, QUIET)
 
 
 def test_what_a_config_may_not_say(small_run: Any) -> None:

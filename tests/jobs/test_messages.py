@@ -89,9 +89,9 @@ def test_sigterm_marks_the_stage_failed_exits_143_and_leaves_no_process(small_ru
     process.send_signal(signal.SIGTERM)  # a scheduler that does not wait
     _, told = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert told == "Terminated: SIGTERM: the process was told to end\n"
+    assert told == "Terminated: the process received SIGTERM\n"
     assert [(row["stage"], row["status"], row["error"]) for row in rows_of(runs)] == [
-        ("rank", "failed", "Terminated: SIGTERM: the process was told to end")
+        ("rank", "failed", "Terminated: the process received SIGTERM")
     ]
     last = time.monotonic() + 30
     while (left := processes_of(tmp_path)) and time.monotonic() < last:

@@ -115,7 +115,7 @@ def test_the_table_of_trials_shows_names_as_they_are(tmp_path: Path, small_run: 
     config = RunConfig.model_validate(small_run.config | {"lake": str(tmp_path / "lake")})
     values = {"kind": "mf", "spec": "{}", "status": "done", "held_out": -0.5, "stop_on": "recall@10[/]"}
     where = {"run_id": config.run_id, "model": MODEL}
-    Lake(NO_SPARK, config.lake).put(TRIALS, [[values.get(name) for name in TRIALS.names if name not in where]], where)
+    Lake(NO_SPARK, config.lake).put(TRIALS, [dict.fromkeys(TRIALS.names[2:]) | values], where)
     said = io.StringIO()
     show_trials(config, Console(file=said, width=200))
     assert MODEL_SHOWN in said.getvalue()

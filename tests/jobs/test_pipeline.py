@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from eval_engine.errors import ConfigError, StageError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import RUNS
+from eval_engine.tables import RUNS, TABLES
 from jobs import pipeline
 from jobs.cli import app, load
-from jobs.pipeline import STAGES, Stage, as_markdown, inputs_of, module_of, stages_of
+from jobs.pipeline import STAGES, Stage, inputs_of, module_of, stages_of, stages_table
 from jobs.run_config import RunConfig
 from jobs.runner import Session, run_stages
 from jobs.stage import lake_without_spark, stage
@@ -37,9 +37,14 @@ def test_every_stage_has_a_file_a_command_a_script_and_a_line_in_the_docs() -> N
         assert callable(module_of(name).run)
         assert name in commands
         assert f'main("{name}"' in (ROOT / "jobs" / f"{name}.py").read_text()
-    assert as_markdown() in (ROOT / "docs" / "stages.md").read_text(), "python -m jobs.pipeline prints the table"
+    assert stages_table() in (ROOT / "docs" / "stages.md").read_text(), "python -m jobs.pipeline prints the table"
     shown = CliRunner().invoke(app, ["--help"]).output
     assert all(name in shown for name in (*STAGES, "run", "demo", "show"))
+
+
+def test_every_table_of_the_lake_is_written_by_a_stage() -> None:
+    written = {table.name for plan in STAGES.values() for table in plan.lake_tables}
+    assert {table.name for table in TABLES} - written == {"runs"}  # each stage writes its row
 
 
 def test_stages_stand_in_the_order_in_which_they_run() -> None:

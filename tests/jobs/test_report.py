@@ -45,8 +45,15 @@ def test_a_lake_of_an_earlier_version_has_no_comparisons(tmp_path: Path) -> None
 
 def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, str(tmp_path))
-    told = ESTIMATE | {"chance_best": 0.7, "left_out": "nobody", "reason": None, "ties_low": 0.05, "ties_high": 0.15}
-    lake.put(ESTIMATES, [[told.get(name) for name in ESTIMATES.names if name != "run_id"]], {"run_id": "r"})
+    estimate = ESTIMATE | {
+        "chance_best": 0.7,
+        "left_out": "nobody",
+        "reason": None,
+        "ties_low": 0.05,
+        "ties_high": 0.15,
+    }
+    estimate = {name: estimate.get(name) for name in ESTIMATES.names if name != "run_id"}
+    lake.put(ESTIMATES, [estimate], {"run_id": "r"})
     pair = {
         "estimator": "ure_macro",
         "metric": "recall",
@@ -67,16 +74,25 @@ def test_comparisons_and_new_columns_are_read_by_name(tmp_path: Path) -> None:
         "ties": 2,
         "losses": 1,
         "users_needed": 40,
+        "slice": "category=toys",
     }
-    lake.put(COMPARISONS, [[pair.get(name) for name in COMPARISONS.names if name != "run_id"]], {"run_id": "r"})
+    lake.put(COMPARISONS, [dict.fromkeys(COMPARISONS.names[1:]) | pair], {"run_id": "r"})
     answers = read_answers(NO_SPARK, str(tmp_path), "r", ())
     (row,) = answers.estimates
     assert (row.chance_best, row.left_out, row.ties_low, row.ties_high) == (0.7, "nobody", 0.05, 0.15)
     assert answers.comparisons == [
         ComparisonRow(
-            "ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40
+            "ure_macro", "recall", 10, "m", "n", 0.1, 0.05, 0.15, 0.9, 0.01, 0.02, "a better", 3, 2, 1, None, 40,
+            slice="category=toys",
         )
-    ]
+    ]  # fmt: skip
+
+
+def test_slices_are_read_and_their_column_may_be_missing_or_null(tmp_path: Path) -> None:
+    rows = [ESTIMATE | {"slice": name, "value": n / 10} for n, name in enumerate(("all", None, "category=toys"))]
+    write_deltalake(tmp_path / "estimates", pa.Table.from_pylist(rows), partition_by=["run_id"])
+    estimates = read_answers(NO_SPARK, str(tmp_path), "r", ()).estimates
+    assert {row.value: row.slice for row in estimates} == {0.0: "all", 0.1: None, 0.2: "category=toys"}
 
 
 def test_a_run_without_rows_is_an_error(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from eval_engine.errors import DataError, LakeError, StageError
 from eval_engine.lake.commits import commit_files
 from eval_engine.lake.delta_table import files_of
 from eval_engine.lake.lake import Lake
+from eval_engine.quality.quality_row import QualityRow
 from eval_engine.storage.process_id import process_id
 from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS
 from jobs import evaluate, rank, report
@@ -26,11 +27,8 @@ def mark(lake: Lake, name: str, status: str, process: str) -> None:
     """Change how a stage stands in the runs table."""
     (row,) = lake.rows(RUNS, {"run_id": "small", "stage": name})
     row |= {"status": status, "process": process, "error": "so the test says" if status == "failed" else None}
-    lake.put(
-        RUNS,
-        [[row[column] for column in RUNS.names if column not in ("run_id", "stage")]],
-        {"run_id": "small", "stage": name},
-    )
+    where = {"run_id": "small", "stage": name}
+    lake.put(RUNS, [{column: value for column, value in row.items() if column not in where}], where)
 
 
 def values(run: Any, spark: SparkSession) -> list[tuple[Any, ...]]:
@@ -152,7 +150,7 @@ def test_two_jobs_that_run_one_stage_of_a_run_at_once(small_run: Any, spark: Spa
         with stage(ours, config, "split"):
             with stage(theirs, config, "split"):
                 theirs.put(QUALITY, [], {"run_id": "small"})
-            ours.put(QUALITY, [("t", "ours", 1, None, None, None, None, None)], {"run_id": "small"})
+            ours.put(QUALITY, [QualityRow("t", "ours", 1, "one", "none")], {"run_id": "small"})
 
     with pytest.raises(LakeError, match="small was written by another job while this one ran"):
         meanwhile()

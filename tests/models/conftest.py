@@ -1,4 +1,4 @@
-"""Small tables on disk, in every format training reads."""
+"""Small tables on disk, in every format that training reads."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from eval_engine.config import Input
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Torch on one thread, as train_all has it: on shared cores more make small batches many times slower."""
+    """Sets torch to one thread, as train_all does: on shared cores more threads slow small batches down."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -25,7 +25,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def save(tmp_path: Path) -> Callable[..., Input]:
-    """Writes columns as a table and gives its Input."""
+    """Writes columns as a table and returns its Input."""
 
     def write(name: str, columns: dict[str, object], kind: str = "parquet") -> Input:
         table = columns if isinstance(columns, pa.Table) else pa.table(columns)

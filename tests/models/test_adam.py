@@ -1,4 +1,4 @@
-"""Adam against a loop over its formula."""
+"""Adam equals a loop over its formula."""
 
 import math
 

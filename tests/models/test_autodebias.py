@@ -1,4 +1,4 @@
-"""AutoDebias: its loss and its assumed step against a hand computation, and what it learns from a random set."""
+"""AutoDebias: its loss and assumed step equal a computation by hand, and it learns from a random set."""
 
 import numpy as np
 import torch
@@ -38,7 +38,8 @@ def test_matches_the_formula() -> None:
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
     x = torch.tensor([[0.5, -1.0], [2.0, 0.3]])
     a, b, c, c_all, e = loss.user, loss.item, loss.by_label, loss.by_logged, loss.label
-    # row 0: logged (0, 2) disliked, drawn (0, 0), which is logged and liked; row 1: logged (1, 1) liked, drawn (1, 2), not logged
+    # row 0: logged (0, 2) disliked, drawn (0, 0), which is logged and liked
+    # row 1: logged (1, 1) liked, drawn (1, 2), not logged
     first = torch.exp(a[0, 0] + b[0, 2] + c[0]) * error(x[0, 0], torch.tensor(0.0)) + torch.exp(
         a[1, 0] + b[1, 0] + c_all[1]
     ) * error(x[0, 1], torch.sigmoid(e[2]))
@@ -62,7 +63,7 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
             )
     batch = BATCH._replace(labels=BATCH.labels.double(), weights=BATCH.weights.double())
     taken: list[tuple[Tensor, ...]] = []
-    loss.optimizer.step = taken.append  # the gradient, instead of a step by it
+    loss.optimizer.step = taken.append  # records the gradient instead of making a step
     loss.learn(model, batch, torch.Generator().manual_seed(5), Processes())
     drawn = torch.randint(2, (2,), generator=torch.Generator().manual_seed(5))
 
@@ -88,8 +89,8 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
             assert abs(gradient.reshape(-1)[at].item() - (above - below) / (2 * step)) < 1e-7
 
 
-def test_learns_to_trust_what_the_random_set_confirms() -> None:
-    n = 40  # item 0 is logged as liked by all and truly is; item 1 is logged as liked by all and truly is not
+def test_gives_more_weight_to_logged_pairs_that_the_random_set_confirms() -> None:
+    n = 40  # all users like item 0 in the log and in truth, item 1 in the log only
     users = np.repeat(np.arange(n), 2)
     logged = Logged(users, np.tile([0, 1], n), np.ones(2 * n, bool), np.ones(2 * n), n, 3)
     random = Logged(users, np.tile([0, 1], n), np.tile([True, False], n), np.ones(2 * n), n, 3)

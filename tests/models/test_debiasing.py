@@ -1,4 +1,4 @@
-"""Which models of the registry correct for what was shown."""
+"""Which models of the registry correct for exposure."""
 
 from models.registry import REGISTRY
 from models.spec.debiasing import DEBIASED, HARD_NEGATIVES, PLAIN, debiasing
@@ -6,12 +6,13 @@ from models.spec.train import MODEL
 
 
 def test_the_registry_by_group():
-    found = {}
+    groups = {}
     for name in REGISTRY:
         random = {"loss": {"random": {"path": "random"}}} if name == "mf_autodebias" else {}
-        found.setdefault(debiasing(MODEL.validate_python({"model": name, **random})), set()).add(name)
-    assert found[HARD_NEGATIVES] == {"mf_negs", "lightgcn_negs"}
-    assert found[DEBIASED] == {
-        "mf_ips", "mf_dr", "mf_autodebias", "bpr_ips", "bpr_boratto", "bpr_pd", "bpr_oversampled", "bpr_oversampled_evenly", "bpr_jannach", "bpr_ensemble",
+        groups.setdefault(debiasing(MODEL.validate_python({"model": name, **random})), set()).add(name)
+    assert groups[HARD_NEGATIVES] == {"mf_negs", "lightgcn_negs"}
+    assert groups[DEBIASED] == {
+        "mf_ips", "mf_dr", "mf_autodebias", "bpr_ips", "bpr_boratto", "bpr_pd",
+        "bpr_oversampled", "bpr_oversampled_evenly", "bpr_jannach", "bpr_ensemble",
     }  # fmt: skip
-    assert {"mf", "bpr_mf", "popularity", "random", "mf_ratings"} <= found[PLAIN]
+    assert {"mf", "bpr_mf", "popularity", "random", "mf_ratings"} <= groups[PLAIN]

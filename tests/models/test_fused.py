@@ -19,7 +19,7 @@ from models.fused import Ranked, Run, block_users, rank_fused, write_fused
 from models.label_lists import LabelLists, read_label_lists
 from models.ranks_table import make_ranks_table, ranked_from
 
-N_USERS, N_ITEMS, TOP = 23, 12, 4
+N_USERS, N_ITEMS, TOP, CUTOFFS = 23, 12, 4, (1, 3)
 USER_IDS, ITEM_IDS = pa.array(50 - 2 * np.arange(N_USERS)), pa.array(100 + 7 * np.arange(N_ITEMS))
 
 
@@ -35,22 +35,27 @@ class Given:
         return self.scores[users]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Exposures of most users, truth of some, logged pairs of others, in files."""
+@pytest.fixture(params=["unseen", "all_items"])
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+    """Labels of some pairs in files: with all_items a pair may be exposed, held out, complete and, but for held-out pairs,
+    trained on."""
     rng = np.random.default_rng(3)
-    names = {"exposures": 0, "truth": 1, "feedback": 2}
-    kind = rng.integers(0, 5, (N_USERS, N_ITEMS))  # a pair is in one table or none
-    for name, number in names.items():
-        users, items = np.nonzero(kind[2:] == number)
+    kind = rng.integers(0, 6, (N_USERS, N_ITEMS))  # in one table or none; none of the first two users
+    chosen = {name: kind == number for number, name in enumerate(("exposures", "truth", "feedback", "heldout"))}
+    chosen["truth"] |= chosen["heldout"] & (rng.random(kind.shape) < 0.5)
+    if request.param == "all_items":
+        chosen["exposures"] |= (chosen["feedback"] | chosen["heldout"]) & (rng.random(kind.shape) < 0.3)
+        chosen["truth"] |= chosen["feedback"] & (rng.random(kind.shape) < 0.3)
+    for name, pairs in chosen.items():
+        users, items = np.nonzero(pairs[2:])
         columns = {
             "user_id": USER_IDS.take(users + 2),
             "item_id": ITEM_IDS.take(items),
             "value": rng.integers(1, 6, len(users)).astype(float),
         }
         pq.write_table(pa.table(columns), tmp_path / name)
-    inputs = Inputs(catalogue=Input(path="catalogue"), **{name: Input(path=str(tmp_path / name)) for name in names})
-    return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "unseen", TOP - 1, "error")
+    inputs = Inputs(catalogue=Input(path="catalogue"), **{name: Input(path=str(tmp_path / name)) for name in chosen})
+    return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, request.param, TOP - 1, "error", CUTOFFS)
 
 
 @pytest.fixture
@@ -76,16 +81,21 @@ def pairs_of(run: Run, name: str) -> dict[tuple[int, int], float]:
 def expected_row(run: Run, scores: npt.NDArray[np.float32], user: int, model: str) -> dict[str, Any]:
     """A user's row, from the definitions of above, tied and the top."""
     mine = scores[user].tolist()
-    candidates = [item for item in range(N_ITEMS) if (user, item) not in pairs_of(run, "feedback")]
+    frames = {
+        "unseen": [item for item in range(N_ITEMS) if (user, item) not in pairs_of(run, "feedback")],
+        "all_items": list(range(N_ITEMS)),
+    }
+    left = frames["unseen"]
     row: dict[str, Any] = {
         "model": model,
         "user_id": USER_IDS[user].as_py(),
-        "candidates": len(candidates),
-        "scored": len(candidates),
+        "candidates": len(left),
+        "scored": len(left),
         "problem": None,
     }
-    for source, name in (("random", "exposures"), ("truth", "truth")):
+    for source, name in (("random", "exposures"), ("heldout", "heldout"), ("truth", "truth")):
         items = sorted(item for owner, item in pairs_of(run, name) if owner == user)
+        candidates = left if source == "heldout" else frames[run.frame]
         row[source] = {
             "items": [ITEM_IDS[item].as_py() for item in items],
             "values": [pairs_of(run, name)[user, item] for item in items],
@@ -93,8 +103,12 @@ def expected_row(run: Run, scores: npt.NDArray[np.float32], user: int, model: st
             "above": [sum(mine[other] > mine[item] for other in candidates) for item in items],
             "tied": [sum(mine[other] == mine[item] for other in candidates if other != item) for item in items],
             "probabilities": None,
+            "candidates": len(candidates),
+            "scored": len(candidates),
         }
-    first = sorted(candidates, key=lambda item: (-mine[item], item))[:TOP]
+    ranked = sorted((mine[item] for item in frames[run.frame]), reverse=True)
+    row["random"] |= {"k": list(CUTOFFS), "thresholds": [([*ranked, -np.inf])[min(k, len(ranked))] for k in CUTOFFS]}
+    first = sorted(left, key=lambda item: (-mine[item], item))[:TOP]
     row["top"] = {"items": [ITEM_IDS[item].as_py() for item in first], "scores": [mine[item] for item in first]}
     return row
 
@@ -117,7 +131,7 @@ def test_rows_are_those_of_a_loop_over_the_definition(
     run: Run, labels: LabelLists, small_blocks: None, threads: int
 ) -> None:
     scorer = Given()
-    batches = list(rank_fused("m", scorer, labels, TOP, threads))
+    batches = list(rank_fused("m", scorer, labels, run.ranking(labels), threads))
     assert sorted(scorer.asked) == [list(range(start, min(start + 5, N_USERS))) for start in range(0, N_USERS, 5)]
     assert [batch.num_rows for batch in batches] == [5, 5, 5, 5, 3]
     assert pa.Table.from_batches(batches).to_pylist() == [
@@ -134,35 +148,56 @@ def test_every_block_may_just_fill_a_row_group(
     assert [row["user_id"] for row in in_lake(run)] == sorted(USER_IDS.to_pylist())
 
 
-def test_probabilities_of_exposures_stand_beside_their_items(run: Run, small_blocks: None) -> None:
-    exposures = pq.read_table(run.inputs.exposures.path)
-    rng = np.random.default_rng(6)
-    known = exposures.append_column("p", pa.array(rng.integers(1, 65, exposures.num_rows) / 64)).take(
-        pa.array(rng.permutation(exposures.num_rows))
+def give_probabilities(run: Run, name: str, column: str) -> tuple[Run, dict[tuple[int, int], float]]:
+    """The run with a probability of its own for each pair of the table, and these."""
+    where, rng = getattr(run.inputs, name), np.random.default_rng(6)
+    table = pq.read_table(where.path)
+    known = table.append_column("p", pa.array(rng.integers(1, 65, table.num_rows) / 64)).take(
+        pa.array(rng.permutation(table.num_rows))
     )
-    pq.write_table(known, run.inputs.exposures.path)
-    where = run.inputs.exposures.model_copy(update={"columns": {"exposure_probability": "p"}})
-    run = run._replace(inputs=run.inputs.model_copy(update={"exposures": where}))
+    pq.write_table(known, where.path)
+    mapped = where.model_copy(update={"columns": {column: "p"}})
+    wanted = {(row["user_id"], row["item_id"]): row["p"] for row in known.to_pylist()}
+    return run._replace(inputs=run.inputs.model_copy(update={name: mapped})), wanted
+
+
+def test_probabilities_stand_beside_their_items(run: Run, small_blocks: None) -> None:
+    run, exposed = give_probabilities(run, "exposures", "exposure_probability")
+    run, heldout = give_probabilities(run, "heldout", "propensity")
     labels = read_label_lists(run.inputs, USER_IDS, ITEM_IDS, run.frame, run.on_bad_rows)
     make_ranks_table(run.table, USER_IDS.type)
     write(run, labels, "m", "one", Given())
-    want = {(row["user_id"], row["item_id"]): row["p"] for row in known.to_pylist()}
     rows = in_lake(run)
-    found = {
-        (r["user_id"], item): p
-        for r in rows
-        for item, p in zip(r["random"]["items"], r["random"]["probabilities"], strict=True)
-    }
-    assert found == want
-    assert [
-        row["random"]["probabilities"] for row in rows if not row["random"]["items"]
-    ]  # of nobody exposed: an empty list, not NULL
+    for name, wanted in (("random", exposed), ("heldout", heldout)):
+        pairs = {
+            (row["user_id"], item): p
+            for row in rows
+            for item, p in zip(row[name]["items"], row[name]["probabilities"], strict=True)
+        }
+        assert pairs == wanted
+        # of a user without pairs: an empty list, not NULL
+        assert [row[name]["probabilities"] for row in rows if not row[name]["items"]]
     assert all(row["truth"]["probabilities"] is None for row in rows)
 
 
-def test_blocks_are_bounded_in_bytes_and_few_are_held(labels: LabelLists, small_blocks: None) -> None:
+@pytest.mark.parametrize("kept", [("heldout",), ("truth",), ("exposures", "heldout")])
+def test_label_sets_that_the_run_does_not_have_are_empty(run: Run, small_blocks: None, kept: tuple[str, ...]) -> None:
+    inputs = run.inputs.model_copy(
+        update={name: None for name in ("exposures", "heldout", "truth") if name not in kept}
+    )
+    labels = read_label_lists(inputs, USER_IDS, ITEM_IDS, run.frame, run.on_bad_rows)
+    rows = pa.Table.from_batches(list(rank_fused("m", Given(), labels, run.ranking(labels), 2))).to_pylist()
+    for user, row in enumerate(rows):
+        wanted = expected_row(run, Given().scores, user, "m")
+        for source, name in (("random", "exposures"), ("heldout", "heldout"), ("truth", "truth")):
+            if name not in kept:
+                wanted[source] |= {field: [] for field in ("items", "values", "scores", "above", "tied")}
+        assert row == wanted
+
+
+def test_blocks_are_bounded_in_bytes_and_few_are_held(run: Run, labels: LabelLists, small_blocks: None) -> None:
     scorer = Given()
-    rows = rank_fused("m", scorer, labels, TOP, 2)
+    rows = rank_fused("m", scorer, labels, run.ranking(labels), 2)
     next(rows)
     assert len(scorer.asked) <= 3
     rows.close()

@@ -1,4 +1,4 @@
-"""Reading feedback and catalogue: formats, id types, column names, and every error an owner of the tables can cause."""
+"""Reading feedback and catalogue: formats, id types, column names, and an error for each bad input."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Keys: the oracle of strings is a loop over bytes in Python integers."""
+"""Keys of ids; the oracle for strings is a loop over bytes with Python integers."""
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ def test_string_keys_match_a_loop(texts: list[str], skip: int) -> None:
     assert id_keys(ids).tolist() == expected
 
 
-def test_integer_keys_tell_negative_ids_apart() -> None:
+def test_integer_keys_of_negative_ids_differ() -> None:
     assert id_keys(pa.array([-1, 0, 1])).tolist() == [MASK, 0, 1]
 
 
@@ -43,7 +43,7 @@ def test_order_matters(a: int, b: int) -> None:
     assert (combine(left, right) == combine(right, left)).all() == (a == b)
 
 
-def test_unit_is_even() -> None:
+def test_unit_is_uniform() -> None:
     draws = unit(mix(np.arange(100_000, dtype=np.uint64)))
     counts = np.histogram(draws, bins=20, range=(0, 1))[0]
     assert draws.min() >= 0
@@ -51,7 +51,7 @@ def test_unit_is_even() -> None:
     assert abs(counts - 5000).max() < 5 * np.sqrt(5000)
 
 
-def test_streams_differ_and_stay() -> None:
+def test_streams_differ_and_are_repeatable() -> None:
     assert stream_seed(1, "epoch", 2) == stream_seed(1, "epoch", 2)
     assert (
         len(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from eval_engine.config import Input, Inputs
 from eval_engine.errors import DataError
+from eval_engine.inputs.label_sets import TABLE
 from models import label_lists as module
 from models.label_lists import LabelLists, read_label_lists
 
@@ -28,7 +29,7 @@ ROW = st.tuples(
 GOOD = st.tuples(st.sampled_from([3, 5, 7]), st.sampled_from([10, 30, 40]), st.sampled_from([1.0, 5.0]))
 ROWS = st.lists(ROW, min_size=1, max_size=8) | st.lists(GOOD, min_size=1, max_size=12)
 Row = tuple[int | None, int | None, float | None]
-Tables = dict[str, list[Row]]  # random, truth, logged
+Tables = dict[str, list[Row]]  # random, heldout, truth, feedback
 
 
 def rule_of(tables: Tables, source: str, row: Row, unseen: bool) -> str:
@@ -44,21 +45,22 @@ def rule_of(tables: Tables, source: str, row: Row, unseen: bool) -> str:
         return "outside_catalogue"
     if sum(other[:2] == (user, item) for other in tables[source]) > 1:
         return "duplicate_key"
-    if unseen and any(other[:2] == (user, item) for other in tables["logged"]):
-        return {"random": "exposed_but_seen", "truth": "outside_frame", "logged": ""}[source]
+    if any(other[:2] == (user, item) for other in tables["feedback"]):
+        if source == "heldout":
+            return "heldout_but_trained"
+        if unseen:
+            return {"random": "exposed_but_seen", "truth": "outside_frame", "feedback": ""}[source]
     return ""
 
 
 def expected_lists(tables: Tables, user: int, unseen: bool) -> dict[str, Any]:
     """What is known of a user."""
     found: dict[str, Any] = {}
-    for source in ("random", "truth"):
+    for source in ("random", "heldout", "truth"):
         good = [row for row in tables[source] if row[0] == user and not rule_of(tables, source, row, unseen)]
         found[source] = sorted((ITEMS.index(item), item, value) for _, item, value in good if item is not None)
-    found["excluded"] = (
-        sorted({ITEMS.index(row[1]) for row in tables["logged"] if row[0] == user and row[1] in ITEMS})
-        if unseen
-        else []
+    found["excluded"] = sorted(
+        {ITEMS.index(row[1]) for row in tables["feedback"] if row[0] == user and row[1] in ITEMS}
     )
     return found
 
@@ -90,10 +92,7 @@ def saved(folder: Path, tables: Tables) -> Inputs:
             pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema),
             folder / source,
         )
-    where = {
-        name: Input(path=str(folder / source))
-        for name, source in (("exposures", "random"), ("truth", "truth"), ("feedback", "logged"))
-    }
+    where = {TABLE[source]: Input(path=str(folder / source)) for source in tables}
     return Inputs(catalogue=Input(path="catalogue"), **where)
 
 
@@ -106,12 +105,19 @@ def two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAIRS_AT_ONCE", 2)
 
 
-@given(ROWS, ROWS, ROWS, st.sampled_from(["all_items", "unseen"]))
+@given(ROWS, ROWS, ROWS, ROWS, st.sampled_from(["all_items", "unseen"]))
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_lists_are_those_of_a_loop_over_the_rules(
-    tmp_path: Path, two_at_once: None, random: list[Row], truth: list[Row], logged: list[Row], frame: str
+    tmp_path: Path,
+    two_at_once: None,
+    random: list[Row],
+    heldout: list[Row],
+    truth: list[Row],
+    feedback: list[Row],
+    frame: str,
 ) -> None:
-    tables, unseen = {"random": random, "truth": truth, "logged": logged}, frame == "unseen"
+    tables = {"random": random, "heldout": heldout, "truth": truth, "feedback": feedback}
+    unseen = frame == "unseen"
     inputs = saved(tmp_path, tables)
     labels = read(inputs, frame, "quarantine")
     expected = [expected_lists(tables, user, unseen) for user in USERS]
@@ -128,10 +134,9 @@ def test_lists_are_those_of_a_loop_over_the_rules(
         assert found_lists(read(inputs, frame), 0, 3) == expected
         return
     source, rule = min(broken)
-    table = {"random": "exposures", "truth": "truth", "logged": "feedback"}[source]
     with pytest.raises(
         DataError,
-        match=rf"^{table}: {broken.count((source, rule))} rows? breaks? the rule {rule} \(first: user_id=\w+, item_id=",
+        match=rf"^{TABLE[source]}: {broken.count((source, rule))} rows? breaks? the rule {rule} \(first: user_id=\w+, item_id=",
     ):
         read(inputs, frame)
 
@@ -140,7 +145,7 @@ def test_the_error_shows_the_first_pair(tmp_path: Path) -> None:
     tables: Tables = {
         "random": [(7, 10, 1.0)],
         "truth": [(9, 99, 2.0), (5, 99, math.nan), (7, 99, None), (3, 99, 4.5)],
-        "logged": [(3, 10, 1.0)],
+        "feedback": [(3, 10, 1.0)],
     }
     with pytest.raises(
         DataError, match=r"truth: 1 row breaks the rule nan_value \(first: user_id=5, item_id=99, value=NaN\)"
@@ -156,19 +161,25 @@ def test_the_error_shows_the_first_pair(tmp_path: Path) -> None:
 
 def test_digest_tells_labels_apart_and_not_the_order_of_rows(tmp_path: Path) -> None:
     rows: list[Row] = [(7, 10, 1.0), (7, 30, 2.0), (3, 10, 1.0)]
-    base: Tables = {"random": rows, "truth": [(5, 10, 1.0)], "logged": [(3, 40, 1.0), (5, 40, 1.0)]}
-    same: Tables = base | {"random": rows[::-1], "logged": [*base["logged"][::-1], (3, 30, 9.0)]}
-    assert (
-        read(saved(tmp_path, base)).digest() == read(saved(tmp_path, same)).digest()
-    )  # of the logged pairs only `unseen` takes anything
-    others: list[Tables] = [
-        base | {"random": [(7, 10, 1.5), *rows[1:]]},
-        base | {"random": [(5, 10, 1.0), *rows[1:]]},
-        base | {"random": base["truth"], "truth": rows},
-        base | {"logged": [(3, 40, 1.0), (5, 30, 1.0)]},
-    ]
-    digests = {read(saved(tmp_path, tables), "unseen").digest() for tables in (base, *others)}
-    assert len(digests) == 5
+    base: Tables = {
+        "random": rows,
+        "heldout": [(5, 30, 1.0)],
+        "truth": [(5, 10, 1.0)],
+        "feedback": [(3, 40, 1.0), (5, 40, 1.0)],
+    }
+    same: Tables = base | {"random": rows[::-1], "feedback": [(5, 40, 9.0), (3, 40, 2.0)]}
+    for frame in ("all_items", "unseen"):  # of the training pairs, only which they are
+        assert read(saved(tmp_path, base), frame).digest() == read(saved(tmp_path, same), frame).digest()
+        others: list[Tables] = [
+            base | {"random": [(7, 10, 1.5), *rows[1:]]},
+            base | {"random": [(5, 10, 1.0), *rows[1:]]},
+            base | {"random": base["truth"], "truth": rows},
+            base | {"heldout": base["truth"], "truth": base["heldout"]},
+            base | {"feedback": [(3, 40, 1.0), (7, 40, 1.0)]},
+            {source: own for source, own in base.items() if source != "heldout"},
+            {source: own for source, own in base.items() if source != "truth"},
+        ]
+        assert len({read(saved(tmp_path, tables), frame).digest() for tables in (base, *others)}) == 1 + len(others)
 
 
 def test_string_ids_and_a_table_that_is_left_out(save: Callable[..., Input]) -> None:

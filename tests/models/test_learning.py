@@ -1,4 +1,4 @@
-"""Every composition of the registry learns: ten interactions by heart, through its own loss and sampler."""
+"""Every composition of the registry can overfit ten interactions with its own loss and sampler."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ def ground(users: np.ndarray = USERS, items: np.ndarray = ITEMS, values: np.ndar
 
 
 def entry(name: str, random: Input) -> dict[str, Any]:
-    """The composition, made small and fast."""
+    """The composition, with settings that make it small and fast."""
     if name == "bpr_ensemble":
         return {"model": name, "base": FAST}
     loss = {"loss": {"random": {"path": random.path}}} if name == "mf_autodebias" else {}
@@ -66,7 +66,7 @@ def entry(name: str, random: Input) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", GRADIENT)
-def test_learns_ten_interactions_by_heart(name: str, save: Callable[..., Input]) -> None:
+def test_overfits_ten_interactions(name: str, save: Callable[..., Input]) -> None:
     random = save("random", {"user_id": USERS, "item_id": ITEMS, "value": VALUES})
     model = MODEL.validate_python(entry(name, random))
     assert isinstance(model, Gradient | Ensemble)
@@ -79,9 +79,9 @@ def test_learns_ten_interactions_by_heart(name: str, save: Callable[..., Input])
 
 
 @pytest.mark.parametrize("name", ["mf", "mf_ips", "bpr_mf", "mf_ratings"])
-def test_nothing_to_tell_apart_is_an_error(name: str) -> None:
+def test_labels_that_are_all_equal_are_an_error(name: str) -> None:
     with pytest.raises(
-        DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be told apart"
+        DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive; .*nothing can be learned"
     ):
         learn(MODEL.validate_python({"model": name}), ground(values=np.ones(10)))
 

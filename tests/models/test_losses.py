@@ -1,4 +1,4 @@
-"""Losses against their formulas, and their gradients against finite differences."""
+"""Losses equal their formulas, and their gradients equal finite differences."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ def s(x: float) -> float:
 
 
 def by_hand(loss: Loss) -> list[list[float]]:
-    """Every weighted loss, in loops from the formulas."""
+    """Every weighted loss, by loops from the formulas."""
     counts = [3, 1, 1]
     raw = [1 / max(0.1, n / 3) for n in counts]
     scale = 5 / sum(n * w for n, w in zip(counts, raw, strict=True))
@@ -127,26 +127,26 @@ def test_the_penalty_is_the_correlation_with_popularity() -> None:
 def test_doubly_robust_is_exact_if_the_imputation_is() -> None:
     errors = torch.tensor([[0.3, 1.2, 0.7, 2.0]])
     for logged in range(4):
-        found = doubly_robust(errors, errors[:, logged], errors[:, logged], torch.tensor([17.0]))
-        assert found.item() == pytest.approx(errors.mean().item())
+        robust = doubly_robust(errors, errors[:, logged], errors[:, logged], torch.tensor([17.0]))
+        assert robust.item() == pytest.approx(errors.mean().item())
 
 
 def test_doubly_robust_is_unbiased_if_the_propensities_are() -> None:
     errors, imputed = torch.tensor([0.3, 1.2, 0.7, 2.0]), torch.tensor([9.0, -3.0, 0.1, 5.0])
     chance = torch.tensor([0.9, 0.2, 0.5, 0.4])
     expected = 0.0
-    for mask in itertools.product((False, True), repeat=4):  # every log that could have been
+    for mask in itertools.product((False, True), repeat=4):  # every possible log
         logged = torch.tensor(mask)
         likelihood = torch.where(logged, chance, 1 - chance).prod().item()
         n = int(logged.sum())
         if n == 0:
             expected += likelihood * imputed.mean().item()
             continue
-        weights = n / 4 / chance[logged]  # the mean over n logged pairs stands for a sum over all four
+        weights = n / 4 / chance[logged]  # the mean over n logged pairs estimates the mean over all four
         rows = doubly_robust(imputed.expand(n, 4), imputed[logged], errors[logged], weights)
         expected += likelihood * rows.mean().item()
     assert expected == pytest.approx(errors.mean().item(), rel=1e-6)
-    assert imputed.mean().item() != pytest.approx(errors.mean().item(), rel=0.1)  # and the imputation alone is far off
+    assert imputed.mean().item() != pytest.approx(errors.mean().item(), rel=0.1)  # the imputation alone is far from it
 
 
 def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
@@ -169,9 +169,9 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
         )
 
     numbers = NUMBERS.clamp(-5, 5).double().requires_grad_()
-    (found,) = torch.autograd.grad(loss(numbers, batch).mean(), numbers, retain_graph=True)
+    (gradient,) = torch.autograd.grad(loss(numbers, batch).mean(), numbers, retain_graph=True)
     (expected,) = torch.autograd.grad(of_model(numbers).mean(), numbers)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)
 
     learned = loss.imputation(batch.users, batch.items).sigmoid()
     own = (
@@ -179,12 +179,12 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
         * (error(numbers.detach()[:, 0], learned[:, 0]) - error(numbers.detach()[:, 0], batch.labels[:, 0])) ** 2
     )
     expected_own = torch.autograd.grad(own.mean(), list(loss.parameters()))
-    found_own = torch.autograd.grad(loss(numbers, batch).mean(), list(loss.parameters()))
-    for left, right in zip(found_own, expected_own, strict=True):
+    own_gradients = torch.autograd.grad(loss(numbers, batch).mean(), list(loss.parameters()))
+    for left, right in zip(own_gradients, expected_own, strict=True):
         torch.testing.assert_close(left, right)
 
 
 def test_ips_weighs_rare_items_more_and_drawn_negatives_as_one() -> None:
-    found = make_loss(Bce(propensity=IPS), LOGGED, torch.Generator())(torch.zeros(3, 3), BATCH).numpy() / math.log(2)
+    weights = make_loss(Bce(propensity=IPS), LOGGED, torch.Generator())(torch.zeros(3, 3), BATCH).numpy() / math.log(2)
     scale = 5 / (3 * 1 + 3 + 3)  # the mean over the five logged pairs is 1
-    np.testing.assert_allclose(found, [[scale, 1, 1], [scale, 1, 0], [3 * scale, 1, 1]], rtol=1e-6)
+    np.testing.assert_allclose(weights, [[scale, 1, 1], [scale, 1, 0], [3 * scale, 1, 1]], rtol=1e-6)

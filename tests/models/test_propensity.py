@@ -1,4 +1,4 @@
-"""Item propensities against the formula, and weights of mean 1."""
+"""Item propensities equal the formula, and weights have mean 1."""
 
 import numpy as np
 from hypothesis import given

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from eval_engine.errors import DataError, LakeError
-from eval_engine.lake.delta_table import arrow_schema
+from eval_engine.lake.arrow_schema import arrow_schema
 from eval_engine.tables import RANKS
 from models.ranks_table import make_ranks_table, ranked_from
 

@@ -1,4 +1,4 @@
-"""The registry: every name is a valid model, what a config adds is merged in, and the docs have a row for each."""
+"""The registry: every name is a valid model, a config's keys are merged in, and the docs have a row for each."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def test_changes_are_merged_and_another_kind_replaces() -> None:
     assert model.sampler == HardNegatives(hardest=2, drawn=9)
 
 
-def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
+def test_the_error_for_an_unknown_name_lists_the_known_names() -> None:
     with pytest.raises(ValidationError, match=r"model 'bprmf' is not in the registry; it has random, .*bpr_mf"):
         made(model="bprmf")
 

@@ -1,4 +1,4 @@
-"""Samplers: labels as logged; negatives even over what is no positive, against a loop; the hardest of them against a sort."""
+"""Samplers: labels are as logged, negatives are uniform over items that are not positives, hard ones equal a sort."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_values_are_scaled_to_the_unit_interval() -> None:
 
 @given(PAIRS, st.integers(1, 4), st.integers(0, 99), st.sampled_from([UniformNegatives, PopularityNegatives]))
 @settings(deadline=None)
-def test_negatives_are_no_positives(
+def test_negatives_are_not_positives(
     pairs: dict[tuple[int, int], bool], per_positive: int, seed: int, kind: type
 ) -> None:
     if not any(pairs.values()):
@@ -92,10 +92,10 @@ def test_negatives_are_no_positives(
         for item, weight in zip(items[1:], weights[1:], strict=True):
             assert 0 <= item < N_ITEMS
             assert (weight == 1) <= ((user, item) not in positives)
-            assert (weight == 1) == free or kind is PopularityNegatives  # a rare item may not come in twenty draws
+            assert (weight == 1) == free or kind is PopularityNegatives  # a rare item may not be drawn in twenty rounds
 
 
-def test_negatives_are_even() -> None:
+def test_negatives_are_uniform() -> None:
     batch = drawn(
         UniformNegatives(per_positive=20_000),
         logged_of({(0, 1): True, (0, 2): False, (0, 4): True, (2, 0): True}),
@@ -110,11 +110,11 @@ def test_popular_negatives_are_drawn_by_their_count() -> None:
     logged = logged_of({(0, 0): True, (1, 1): True, (2, 1): True, (3, 1): True, (2, 2): True, (3, 3): False})
     batch = drawn(PopularityNegatives(per_positive=40_000, power=1), logged, seed=3)
     counts = torch.bincount(batch.items[batch.users == 0, 1:].flatten(), minlength=N_ITEMS)
-    assert counts[[0, 3, 4, 5]].tolist() == [0, 0, 0, 0]  # its own positive, and items that nobody likes
+    assert counts[[0, 3, 4, 5]].tolist() == [0, 0, 0, 0]  # the user's own positive, and items without positives
     assert abs(counts[1] - 30_000) < 5 * 87
 
 
-def test_held_out_positives_come_with_negatives_outside_all_known_positives() -> None:
+def test_negatives_of_held_out_positives_are_not_known_positives() -> None:
     known = logged_of({(0, item): True for item in range(5)})
     held_out = known.where(np.array([False, False, True, False, False]))
     assert drawn(UniformNegatives(per_positive=3), held_out, known).items.tolist() == [[2, 5, 5, 5]]
@@ -131,25 +131,25 @@ def test_all_of_u_hardest_is_uniform_and_fewer_are_those_with_the_highest_scores
     assert all(map(torch.equal, drawn(HardNegatives(hardest=5, drawn=5), logged, seed=4, score=score), uniform))
     hard = drawn(HardNegatives(hardest=2, drawn=5), logged, seed=4, score=score)
     assert torch.equal(hard.items[:, 0], uniform.items[:, 0])
-    for user, found, candidates in zip(
+    for user, negatives, candidates in zip(
         hard.users.tolist(), hard.items[:, 1:].tolist(), uniform.items[:, 1:].tolist(), strict=True
     ):
         best = sorted((scores[user, item].item() for item in candidates), reverse=True)[:2]
-        assert sorted((scores[user, item].item() for item in found), reverse=True) == best
+        assert sorted((scores[user, item].item() for item in negatives), reverse=True) == best
 
 
 def test_oversampling_follows_equations_19_to_22() -> None:
     popularity = np.array([8, 1, 4, 0, 2, 2])
-    found = mean_comparisons(popularity, Oversampled(strategy="dynamic", base=4, high_share=0.5))
+    comparisons = mean_comparisons(popularity, Oversampled(strategy="dynamic", base=4, high_share=0.5))
     h = max(1, round(0.5 * 6)) - 1
     ranks = {0: 0, 2: 1, 4: 2, 5: 3, 1: 4, 3: 5}  # most popular first, ties by position
     for item, rho in enumerate(popularity):
         expected = 4 * 8 / (rho * (ranks[item] / max(1, h) + 1)) if rho else 0.0
-        assert found[item] == pytest.approx(expected)
+        assert comparisons[item] == pytest.approx(expected)
     assert mean_comparisons(popularity, Oversampled(strategy="uniform", base=3)).tolist() == [3, 24, 6, 0, 12, 12]
 
 
-def test_uniform_oversampling_exposes_every_item_alike() -> None:
+def test_uniform_oversampling_exposes_every_item_equally() -> None:
     logged = logged_of(
         {
             (0, 0): True,
@@ -182,7 +182,7 @@ def test_rare_positives_come_more_often_and_a_tiny_spread_leaves_the_rarest() ->
     assert drawn(RarePositives(spread=1e-3, per_positive=1), logged).items[:, 0].tolist() == [1] * 5
 
 
-def test_all_pairs_are_drawn_from_everything() -> None:
+def test_all_pairs_are_drawn_from_all_items() -> None:
     logged = logged_of({(0, 1): True, (2, 4): False})
     batch = drawn(AllPairs(per_logged=6000), logged, seed=2)
     assert batch.logged.sum(1).tolist() == [1, 1]
@@ -191,7 +191,7 @@ def test_all_pairs_are_drawn_from_everything() -> None:
     assert (counts - 2000).abs().max() < 5 * 41
 
 
-def test_what_is_held_out_is_drawn_evenly_and_once() -> None:
+def test_held_out_pairs_are_drawn_once_and_with_uniform_negatives() -> None:
     for sampler in (PopularityNegatives(), HardNegatives(), Oversampled(), RarePositives()):
         assert isinstance(held_out_sampler(sampler), UniformNegatives)
     assert held_out_sampler(Observed(label="value")) == Observed(label="value")

@@ -1,4 +1,4 @@
-"""Searches: every point of a grid, or some that stay when more are asked for."""
+"""Searches: every point of a grid, or some points, which stay if `trials` grows."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ def panel(search: dict[str, object], seed: int = 0) -> dict[str, object]:
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
-    found = panel({"model": "bpr_pd", "fixed": {"epochs": 3}, "grid": {"loss.gamma": [0.1, 0.2], "dims": [4, 8]}})
-    assert [(name, model.loss.gamma, model.dims, model.epochs) for name, model in found.items()] == [
+    trials = panel({"model": "bpr_pd", "fixed": {"epochs": 3}, "grid": {"loss.gamma": [0.1, 0.2], "dims": [4, 8]}})
+    assert [(name, model.loss.gamma, model.dims, model.epochs) for name, model in trials.items()] == [
         ("bpr_pd-000", 0.1, 4, 3),
         ("bpr_pd-001", 0.1, 8, 3),
         ("bpr_pd-002", 0.2, 4, 3),
@@ -25,7 +25,7 @@ def test_a_grid_is_every_combination_in_order() -> None:
     ]
 
 
-def test_more_trials_keep_those_there_were_and_another_seed_draws_others() -> None:
+def test_more_trials_keep_the_earlier_ones_and_another_seed_draws_others() -> None:
     few, many = panel({"model": "lightgcn", "trials": 5}), panel({"model": "lightgcn", "trials": 20})
     assert len(few) == 5
     assert len(many) == 20
@@ -51,7 +51,7 @@ def test_errors_name_trial_and_key(search: dict[str, object], message: str) -> N
         panel(search)
 
 
-def test_what_is_left_out_is_not_in_the_panel() -> None:
+def test_models_in_without_are_not_in_the_panel() -> None:
     spec = Train.model_validate(
         {"scores": "s", "search": [{"model": "mf", "grid": {"dims": [4, 8]}}], "without": ["mf-000"]}
     )
@@ -60,6 +60,6 @@ def test_what_is_left_out_is_not_in_the_panel() -> None:
     assert Train.model_validate(spec.model_dump()) == spec
 
 
-def test_the_panel_of_the_tree_is_one() -> None:
+def test_the_panel_config_is_valid() -> None:
     config = yaml.safe_load((Path(__file__).parents[2] / "conf" / "panel.yaml").read_text())
     assert len(Train.model_validate(config["train"]).panel) == 28

@@ -49,9 +49,12 @@ def test_dumps_what_it_reads() -> None:
         ({"sampler": {"kind": "uniform_negatives", "per_positive": 0}}, "per_positive"),
         ({"validation_share": 1.0}, "validation_share"),
         ({"stop_on": "auc"}, "stop_on 'auc' is neither"),
-        ({"loss": {"kind": "bpr"}}, "loss bpr compares a positive with a negative, but sampler observed draws none"),
-        ({"loss": {"kind": "dr"}}, "go with sampler all_pairs"),
-        ({"sampler": {"kind": "all_pairs"}}, "go with sampler all_pairs"),
+        (
+            {"loss": {"kind": "bpr"}},
+            "loss bpr compares a positive with a negative, but sampler observed draws no negatives",
+        ),
+        ({"loss": {"kind": "dr"}}, "need sampler all_pairs"),
+        ({"sampler": {"kind": "all_pairs"}}, "need sampler all_pairs"),
         ({"sampler": {"kind": "observed", "label": "value"}}, "needs loss mse"),
         (
             {"sampler": {"kind": "hard_negatives", "hardest": 3, "drawn": 2}},
@@ -87,7 +90,7 @@ def test_a_model_writes_scores_unless_it_or_the_section_says_ranks() -> None:
     ]
     assert Train.model_validate({"scores": "s", "models": models}).fused_models() == ("r",)
     assert Train.model_validate({"scores": "s", "models": models, "output": "ranks"}).fused_models() == ("mf_ips", "r")
-    assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # nothing goes there
+    assert Train.model_validate({"models": [MF_IPS], "output": "ranks"}).scores is None  # no model writes scores
     with pytest.raises(ValidationError, match="scores: p writes a score table, so a folder is needed"):
         Train.model_validate({"models": models, "output": "ranks"})
 

@@ -159,7 +159,7 @@ def run(tmp_path: Path, platform: tuple[Input, Input], save: Callable[..., Input
         "exposures", {"user_id": [3, 1000, 1007, 1007], "item_id": [500, 490, 499, 481], "value": [1.0, 5.0, 4.0, 2.0]}
     )
     inputs = Inputs(catalogue=platform[1], exposures=exposures, feedback=platform[0])
-    return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "all_items", 5, "error")
+    return Run(str(tmp_path / "lake" / "ranks"), "r1", inputs, "all_items", 5, "error", (3,))
 
 
 def train_run(spec: Train, run: Run) -> list[Trial]:
@@ -177,19 +177,23 @@ def test_ranks_are_those_of_the_score_table(tmp_path: Path, run: Run) -> None:
     assert not list((tmp_path / "none").rglob("*.p*"))  # no score, and no checkpoint is left
     found = ranks_of(run)
     labelled = {3: [0], 1000: [10], 1007: [1, 19]}  # positions: item_id is 500 - position
+    feedback = ds.dataset(run.inputs.feedback.path).to_table().to_pylist()
     for model in MODELS:
         ids, scores = scores_of(tmp_path / "s" / model.name)
         mine = [row for row in found if row["model"] == model.name]
         assert [row["user_id"] for row in mine] == ids
         for row, own in zip(mine, scores, strict=True):
             at = labelled.get(row["user_id"], [])
-            first = sorted(range(20), key=lambda i: (-own[i], i))[:6]
+            trained = {500 - pair["item_id"] for pair in feedback if pair["user_id"] == row["user_id"]}
+            first = sorted(set(range(20)) - trained, key=lambda i: (-own[i], i))[:6]
             assert row["random"]["items"] == [500 - i for i in at]
             assert row["random"]["scores"] == own[at].tolist()
             assert row["random"]["above"] == [int((own > own[i]).sum()) for i in at]
             assert row["random"]["tied"] == [int((own == own[i]).sum()) - 1 for i in at]
             assert row["top"] == {"items": [500 - i for i in first], "scores": own[first].tolist()}
-            assert (row["candidates"], row["scored"], row["truth"]["items"], row["problem"]) == (20, 20, [], None)
+            assert (row["candidates"], row["scored"]) == (20 - len(trained), 20 - len(trained))
+            assert (row["random"]["candidates"], row["truth"]["items"], row["problem"]) == (20, [], None)
+            assert row["random"]["thresholds"] == [sorted(own.tolist())[-4]]  # the fourth best of all items
     assert any(row["random"]["tied"] and max(row["random"]["tied"]) for row in found if row["model"] == "popularity")
 
 
@@ -216,6 +220,7 @@ def test_ranks_from_the_same_inputs_are_not_made_again(
     assert made(spec, run) == ["mf"]
     assert ranks_of(run) == before
     assert made(spec, run._replace(top=4)) == ["popularity", "mf"]
+    assert made(spec, run._replace(top=4, cutoffs=(2,))) == ["popularity", "mf"]
     shown = save("other_exposures", {"user_id": [1000], "item_id": [490], "value": [4.0]})
     assert made(spec, run._replace(inputs=run.inputs.model_copy(update={"truth": shown}))) == ["popularity", "mf"]
     assert made(spec, run._replace(run_id="r2")) == ["popularity", "mf"]

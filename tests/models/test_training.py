@@ -1,4 +1,4 @@
-"""The training loop: it learns, stops early, repeats itself bit for bit, and says where it went astray."""
+"""The training loop: it learns, stops early, is repeatable bit for bit, and names where the loss diverged."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
     logged, spec = some_log(500), MF(name="m", dims=4, epochs=4, batch_size=50)
     torch.manual_seed(1)
     first, _ = trained(spec, logged)
-    torch.manual_seed(2)  # the global generator plays no part
+    torch.manual_seed(2)  # the global generator is not used
     assert bits(trained(spec, logged)[0]) == bits(first)
     assert bits(trained(spec, logged, seed=1)[0]) != bits(first)
 
@@ -114,7 +114,7 @@ def test_stops_early_and_keeps_the_best_weights() -> None:
     rng = np.random.default_rng(0)
     logged = some_log(600)._replace(
         positive=rng.random(600) < 0.5
-    )  # noise: held-out loss can only grow once it is learned by heart
+    )  # noise: the held-out loss can only grow once the model overfits
     held = rng.random(600) < 0.3
     held_out = make_sampler(Observed(), logged.where(held), logged)
     spec = MF(
@@ -163,11 +163,11 @@ def test_reports_every_step() -> None:
 
 
 class KillError(RuntimeError):
-    """As if the process had gone."""
+    """Stands for the end of the process."""
 
 
 @pytest.mark.parametrize("killed_at", [1, 7, 10, 13])
-def test_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tmp_path: Path, killed_at: int) -> None:
+def test_resumes_from_a_checkpoint_with_the_same_weights(tmp_path: Path, killed_at: int) -> None:
     logged, held = some_log(500), np.random.default_rng(1).random(500) < 0.2
     spec = MF(name="m", dims=4, epochs=4, batch_size=20, patience=9)
     held_out = make_sampler(UniformNegatives(), logged.where(held), logged)
@@ -189,7 +189,7 @@ def test_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tmp_path: Path, ki
     assert result == expected
     assert bits(task.backbone) == bits(whole)
     done, seen = task_of(spec, logged.where(~held), held_out), list[Step]()
-    assert fit(done, spec, 0, seen.append, file) == expected  # training is over: nothing is done again
+    assert fit(done, spec, 0, seen.append, file) == expected  # training is finished: nothing is trained again
     assert seen == []
     assert bits(done.backbone) == bits(whole)
 

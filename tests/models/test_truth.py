@@ -1,4 +1,7 @@
-"""On a world whose truth is known, learners beat popularity, and what is debiased beats its biased base. benchmarks/models_truth.py has the whole table."""
+"""In a synthetic world with known truth, trained models beat popularity, and a debiased model beats its base.
+
+benchmarks/models_truth.py has the whole table.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +27,7 @@ MODELS = [
 
 @pytest.fixture(scope="module")
 def recall() -> dict[str, npt.NDArray[np.float64]]:
-    """True recall@K of each user who likes something unseen, by model."""
+    """True recall@K of each user with an unseen positive, by model."""
     torch.set_num_threads(1)
     pairs = [logged(WORLD, user) for user in range(WORLD.users)]
     users = np.repeat(np.arange(WORLD.users), [len(p.positions) for p in pairs])
@@ -36,16 +39,16 @@ def recall() -> dict[str, npt.NDArray[np.float64]]:
     seen = np.zeros((WORLD.users, WORLD.items), bool)
     seen[users, items] = True
     wanted = np.array([ratings(WORLD, user) > 3 for user in range(WORLD.users)]) & ~seen
-    some, found = wanted.any(axis=1), {}
+    some, recalls = wanted.any(axis=1), {}
     for entry in MODELS:
         model = MODEL.validate_python(entry)
         scorer = learn(model, Ground(data, Positive(">", 3.0), 1, torch.device("cpu"), Progress(disable=True))).scorer
         scores = np.where(seen, -np.inf, scorer.score_block(np.arange(WORLD.users)))
         top = np.argsort(-scores, axis=1, kind="stable")[:, :K]
-        found[model.name] = (np.take_along_axis(wanted, top, axis=1).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1))[
+        recalls[model.name] = (np.take_along_axis(wanted, top, axis=1).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1))[
             some
         ]
-    return found
+    return recalls
 
 
 @pytest.mark.parametrize(("better", "worse"), [("mf", "popularity"), ("mf_ips", "mf")], ids=lambda name: name)

@@ -1,4 +1,4 @@
-"""Held-out recall and nDCG against loops."""
+"""Held-out recall and nDCG equal those of loops."""
 
 import math
 
@@ -10,7 +10,7 @@ from models.logged import Logged
 from models.validation import HeldOutMetric
 
 RNG = np.random.default_rng(4)
-SCORES = RNG.integers(0, 4, (9, 7)).astype(np.float32)  # many ties: the lower position first
+SCORES = RNG.integers(0, 4, (9, 7)).astype(np.float32)  # many ties, which the lower position wins
 
 
 class Given:

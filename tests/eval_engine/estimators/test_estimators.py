@@ -7,14 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.estimators.full_exposure import FULL_AUC_SELECTED, FULL_MACRO, FULL_MICRO, FULL_SELECTED
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import ESTIMATORS, estimator, estimators_of
-from eval_engine.estimators.traditional import TRADITIONAL, TRADITIONAL_NDCG, TRADITIONAL_PRECISION
-from eval_engine.estimators.ure import URE_MACRO, URE_MICRO
+from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, formulas
+from eval_engine.estimators.user_batch import LabelSet, UserBatch, batch_of
 from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
-from eval_engine.metric import KNOWN
+
+FULL_MACRO, FULL_MICRO = formula("full_macro", "recall"), formula("full_micro", "recall")
+FULL_SELECTED, FULL_AUC_SELECTED = formula("full_selected", "recall"), formula("full_selected", "auc")
+URE_MACRO, URE_MICRO = formula("ure_macro", "recall"), formula("ure_micro", "recall")
+TRADITIONAL = formula("traditional", "recall")
+SETS = ("random", "truth", "heldout")
+EVERY = [one for metric in METRICS for one in formulas(metric)]
+
+
+def terms_of(one, batch, k, ties="expected"):
+    more = {"p": 0.8} if one.metric == "rbp" else {}
+    return one.of(batch, one.estimator.view(batch), slice(None), k, ties, **more)
 
 
 def literal_hits(scores, positives, k):
@@ -57,15 +66,15 @@ def test_terms_match_literal_loops(data):
     inverse = np.array([n_items / len(one) if one else 0.0 for one in labels])
     labelled = np.array([bool(one) for one in labels])
 
-    exposed, truth = Labelled(facts), Labelled(facts, all_labelled=True)
+    exposed, truth, among = Labelled(facts), Labelled(facts, all_labelled=True), Labelled(facts).among
     for terms, numerator, denominator in [
         (FULL_MACRO.terms(truth, k, "expected"), share, n > 0),
         (FULL_MICRO.terms(truth, k, "expected"), hits, n),
         (URE_MACRO.terms(exposed, k, "expected"), share, n > 0),
         (URE_MICRO.terms(exposed, k, "expected"), hits * inverse, n * inverse),
-        (TRADITIONAL.terms(exposed, k, "expected"), share_inside, n > 0),
-        (TRADITIONAL_PRECISION.terms(exposed, k, "expected"), inside / k, labelled),
-        (TRADITIONAL_NDCG.terms(exposed, k, "expected"), dcg / np.where(n > 0, ideal, 1), n > 0),
+        (TRADITIONAL.terms(among, k, "expected"), share_inside, n > 0),
+        (formula("traditional", "precision").terms(among, k, "expected"), inside / k, labelled),
+        (formula("traditional", "ndcg").terms(among, k, "expected"), dcg / np.where(n > 0, ideal, 1), n > 0),
     ]:
         np.testing.assert_allclose(terms.numerator, numerator, atol=1e-12)
         np.testing.assert_allclose(terms.denominator, denominator, atol=1e-12)
@@ -80,11 +89,17 @@ def test_traditional_is_full_exposure_of_a_world_of_the_exposed_items(k, ties):
     exposed = Labelled(rank_facts(scores, shown, [positive[u, s] for u, s in enumerate(shown)]))
     small_scores, small_values = (np.array([x[u, s] for u, s in enumerate(shown)]) for x in (scores, positive))
     small = Labelled(rank_facts(small_scores, np.tile(np.arange(8), (50, 1)), small_values))
-    for one in estimators_of("recall") + estimators_of("precision") + estimators_of("ndcg"):
-        if one.name == "traditional":
-            full = estimator("full_mean" if one.metric == "precision" else "full_macro", one.metric)
-            for ours, true in zip(one.terms(exposed, k, ties), full.terms(small, k, ties), strict=True):
+    compared = 0
+    for metric in METRICS:
+        for one in (one for one in formulas(metric) if one.estimator.name == "traditional"):
+            full = formula(f"full_{one.mean}", metric)
+            more = {"p": 0.8} if metric == "rbp" else {}
+            for ours, true in zip(
+                one.terms(exposed.among, k, ties, **more), full.terms(small, k, ties, **more), strict=True
+            ):
                 np.testing.assert_allclose(ours, true, rtol=1e-14)
+            compared += 1
+    assert compared == 10
 
 
 def test_traditional_of_a_partial_list():
@@ -92,8 +107,10 @@ def test_traditional_of_a_partial_list():
     above, tied = np.array([3, 5, 5, 2, 5], np.int32), np.array([0, UNKNOWN, UNKNOWN, 0, UNKNOWN], np.int32)
     facts = RankFacts(np.array([0, 3, 5]), np.ones(5), np.full(5, np.nan), above, tied, np.array([9, 9], np.int32))
     positive = np.array([False, True, False, False, True])
-    np.testing.assert_array_equal(TRADITIONAL.terms(Labelled(facts, positive), 1, "expected").numerator, [0, 0])
-    np.testing.assert_array_equal(TRADITIONAL.terms(Labelled(facts, positive), 2, "expected").numerator, [np.nan, 1])
+    np.testing.assert_array_equal(TRADITIONAL.terms(Labelled(facts, positive).among, 1, "expected").numerator, [0, 0])
+    np.testing.assert_array_equal(
+        TRADITIONAL.terms(Labelled(facts, positive).among, 2, "expected").numerator, [np.nan, 1]
+    )
 
 
 def test_unknown_places_of_positives_only_make_recall_unknown():
@@ -118,28 +135,30 @@ def test_no_positive_is_left_out():
 
 def test_users_who_cannot_show_it_have_no_weight_in_selected_means():
     scores, positive = np.random.default_rng(0).normal(size=(3, 7)), np.array([[1, 1, 1, 0, 0, 0, 0], [0] * 7, [1] * 7])
-    truth = Labelled(rank_facts(scores, np.tile(np.arange(7), (3, 1)), positive))
-    assert FULL_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 1])).denominator.tolist() == [0, 0, 1]
-    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([0, 2, 2])).denominator.tolist() == [0, 0, 0]
-    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([1, 2, 2])).denominator.tolist() == [
-        0,
-        0,
-        0,
-    ]  # one exposure is of one kind
-    assert FULL_AUC_SELECTED.terms(truth, 2, "expected", np.array([7, 7, 7])).denominator.tolist() == [1, 0, 0]
+    truth = rank_facts(scores, np.tile(np.arange(7), (3, 1)), positive)
+
+    def weights(one, *shown):
+        exposed = rank_facts(scores, [np.arange(n) for n in shown])
+        batch = UserBatch({"truth": LabelSet(truth), "random": LabelSet(exposed)})
+        return terms_of(one, batch, 2).denominator.tolist()
+
+    assert weights(FULL_SELECTED, 0, 2, 1) == [0, 0, 1]
+    assert weights(FULL_AUC_SELECTED, 0, 2, 2) == [0, 0, 0]
+    assert weights(FULL_AUC_SELECTED, 1, 2, 2) == [0, 0, 0]  # one exposure is of one kind
+    assert weights(FULL_AUC_SELECTED, 7, 7, 7) == [1, 0, 0]
 
 
 def test_every_estimator_says_what_it_estimates():
-    assert len({str(one) for one in ESTIMATORS}) == len(ESTIMATORS)
-    assert {one.metric for one in ESTIMATORS} == set(KNOWN)
+    assert len({str(one) for one in EVERY}) == len(EVERY)
+    assert list(ESTIMATORS) == [one.name for one in ESTIMATORS.values()]
     facts = rank_facts(np.eye(3, dtype=np.float32), [[0, 1], [1, 2], []], [[1, 0], [1, 0], []])
-    for one in ESTIMATORS:
+    for one in EVERY:
         assert one.estimand.endswith(".")
         assert len(one.estimand.split()) > 8
         assert one.left_out.startswith("users without")
-        assert one is estimator(one.name, one.metric)
-        more = (np.array([2, 2, 0]),) if one.source == "both" else ()
-        terms = one.terms(Labelled(facts, all_labelled=one.source != "random"), 1, "expected", *more)
+        assert one == formula(one.estimator.name, one.metric)
+        assert one.estimator.estimates is None or ESTIMATORS[one.estimator.estimates].role == "truth"
+        terms = terms_of(one, batch_of(facts, None, SETS), 1)
         assert terms.numerator.shape == terms.denominator.shape == (3,)
         assert terms.numerator.dtype == terms.denominator.dtype == np.float64
         assert (terms.denominator > 0).tolist() == [True, True, False]
@@ -147,6 +166,5 @@ def test_every_estimator_says_what_it_estimates():
 
 def test_no_users():
     facts = rank_facts(np.zeros((0, 4)), [])
-    for one in ESTIMATORS:
-        more = (np.zeros(0, int),) if one.source == "both" else ()
-        assert [x.shape for x in one.terms(Labelled(facts), 3, "expected", *more)] == [(0,), (0,)]
+    for one in EVERY:
+        assert [x.shape for x in terms_of(one, batch_of(facts, None, SETS), 3)] == [(0,), (0,)]

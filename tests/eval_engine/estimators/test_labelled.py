@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.kernels.gain import TIES
-from eval_engine.kernels.order_among_labels import pairs_won
+from eval_engine.kernels.order_among_labels import negatives_below
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf])
+
+
+def pairs_won(facts, positive, level):
+    """Pairs of a positive and a negative in which the positive is above, and all pairs, of each user, one by one."""
+    below, same, negatives = negatives_below(facts.offsets, facts.above, facts.tied, positive, None)
+    return facts.per_user(np.bincount(np.flatnonzero(positive), below + level * same, minlength=positive.size)), (
+        facts.per_user(positive) * negatives
+    )
 
 
 def all_labelled(row, positive):
@@ -101,7 +109,7 @@ def test_pairs_of_complete_labels_need_the_positives_only(level):
     rng = np.random.default_rng(2)
     scores, positive = rng.integers(0, 9, (30, 25)).astype(float), rng.random((30, 25)) < 0.3
     facts = rank_facts(scores, np.tile(np.arange(25), (30, 1)), positive)
-    compared = pairs_won(facts.offsets, facts.above, facts.tied, facts.value > 0, None, level)
+    compared = pairs_won(facts, facts.value > 0, level)
     positives_only = Labelled(rank_facts(scores, [np.flatnonzero(row) for row in positive]), all_labelled=True)
     for found in (Labelled(facts), positives_only):
         np.testing.assert_array_equal(found.pairs_won(level), compared)
@@ -112,7 +120,7 @@ def test_pairs_of_complete_labels_and_a_partial_list():
     above, tied = np.array([0, 1, 2, 2] * 3, np.int32), np.array([0, 0, UNKNOWN, UNKNOWN] * 3, np.int32)
     positive = np.array([[True, False, True, True], [True, False, True, False], [False, True, False, False]]).ravel()
     facts = RankFacts(np.array([0, 4, 8, 12]), np.ones(12), np.full(12, np.nan), above, tied, np.full(3, 4, np.int32))
-    compared = pairs_won(facts.offsets, facts.above, facts.tied, positive, None, 0.5)
+    compared = pairs_won(facts, positive, 0.5)
     np.testing.assert_array_equal(compared[0], [1, np.nan, 2])
     np.testing.assert_array_equal(Labelled(facts, positive).pairs_won(0.5), compared)
 

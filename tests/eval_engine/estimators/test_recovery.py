@@ -7,10 +7,9 @@ of its estimand, and many standard errors away from what it is often taken for.
 import numpy as np
 import pytest
 
-from eval_engine.estimators import full_exposure, ure
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import estimator
-from eval_engine.estimators.traditional import TRADITIONAL
+from eval_engine.estimators.registry import METRICS, formula, formulas
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
@@ -20,6 +19,7 @@ TARGET = {  # of each estimator with one that is met for any number of exposures
     "ure_micro recall": "full_micro recall",
     "ure_mean precision": "full_mean precision",
     "ure_mean dcg": "full_mean dcg",
+    "ure_mean rbp": "full_mean rbp",
     "ure_macro auc": "full_selected auc",
 }
 
@@ -38,11 +38,15 @@ def drawn(truth, rng, exposed=EXPOSED):
     kept = np.argsort(rng.random((N_USERS, N_ITEMS)), axis=1)[:, :exposed]
     pairs = (np.arange(N_USERS)[:, None] * N_ITEMS + kept).ravel()
     offsets = np.arange(N_USERS + 1) * exposed
-    return Labelled(
-        RankFacts(
-            offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates
-        )
+    facts = RankFacts(
+        offsets, truth.value[pairs], truth.score[pairs], truth.above[pairs], truth.tied[pairs], truth.candidates
     )
+    return UserBatch({"random": LabelSet(facts)})
+
+
+def terms_of(one, batch, k):
+    more = {"p": 0.8} if one.metric == "rbp" else {}
+    return one.of(batch, one.estimator.view(batch), slice(None), k, "expected", **more)
 
 
 def value(terms):
@@ -58,11 +62,12 @@ def facts():
 @pytest.fixture(scope="module")
 def true(facts):
     """The true value of every estimator of complete labels, by name."""
-    labelled, more = Labelled(facts, all_labelled=True), (np.full(N_USERS, EXPOSED),)
-    return {
-        str(one): value(one.terms(labelled, K, "expected", *(more if one.source == "both" else ())))
-        for one in full_exposure.ESTIMATORS
-    }
+    shown = RankFacts(
+        np.arange(N_USERS + 1) * EXPOSED, *[np.zeros(N_USERS * EXPOSED)] * 4, np.full(N_USERS, N_ITEMS, np.int32)
+    )
+    batch = UserBatch({"truth": LabelSet(facts), "random": LabelSet(shown)})
+    known = (one for metric in METRICS for one in formulas(metric) if one.estimator.name.startswith("full"))
+    return {str(one): value(terms_of(one, batch, K)) for one in known}
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +75,12 @@ def estimates(facts):
     """Every estimate of every draw, by estimator."""
     rng = np.random.default_rng(11)
     samples = [drawn(facts, rng) for _ in range(DRAWS)]
-    asked = {str(one): (one, K) for one in ure.ESTIMATORS if one.metric != "hit_rate"}
-    asked |= {"ure_mean hit_rate": (ure.URE_HIT_RATE, 1), "traditional recall": (TRADITIONAL, 2)}
+    drawable = (one for metric in METRICS for one in formulas(metric) if one.estimator.name.startswith("ure"))
+    asked = {str(one): (one, K) for one in drawable if one.metric != "hit_rate"}
+    asked |= {"ure_mean hit_rate": (formula("ure_mean", "hit_rate"), 1)}
+    asked |= {"traditional recall": (formula("traditional", "recall"), 2)}
     return {
-        name: [estimate(ratio_sums(one.terms(sample, k, "expected")), 0.95) for sample in samples]
+        name: [estimate(ratio_sums(terms_of(one, sample, k)), 0.95) for sample in samples]
         for name, (one, k) in asked.items()
     }
 
@@ -94,7 +101,7 @@ def test_recovers_its_target(true, estimates, name):
 
 
 def test_recovers_the_hit_rate_of_the_first_place(facts, estimates):
-    hit_rate = value(estimator("full_mean", "hit_rate").terms(Labelled(facts, all_labelled=True), 1, "expected"))
+    hit_rate = value(formula("full_mean", "hit_rate").terms(Labelled(facts, all_labelled=True), 1, "expected"))
     assert errors_apart(estimates["ure_mean hit_rate"], hit_rate) < 3
 
 
@@ -121,10 +128,9 @@ def test_intervals_do_not_cover_what_it_is_taken_for(true, estimates):
 
 
 def test_average_precision_comes_nearer_as_exposures_grow(facts, true):
-    rng, one, target = np.random.default_rng(13), estimator("ure_macro", "map"), true["full_macro map"]
+    rng, one, target = np.random.default_rng(13), formula("ure_macro", "map"), true["full_macro map"]
     error = [
-        abs(np.mean([value(one.terms(drawn(facts, rng, e), K, "expected")) for _ in range(20)]) - target)
-        for e in (6, 20, 50)
+        abs(np.mean([value(terms_of(one, drawn(facts, rng, e), K)) for _ in range(20)]) - target) for e in (6, 20, 50)
     ]
     assert error[0] > error[1] > 4 * error[2]
     assert error[0] > 0.2 * target > 4 * error[2]  # far off with few

@@ -9,9 +9,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from eval_engine.estimators.full_exposure import auc_selected, recall_selected
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics import auc, dcg, hit_rate, ndcg_mean, precision, recall_macro, recall_micro
+from eval_engine.estimators.metrics.auc import auc
+from eval_engine.estimators.metrics.dcg import dcg
+from eval_engine.estimators.metrics.hit_rate import hit_rate
+from eval_engine.estimators.metrics.ndcg import ndcg_mean
+from eval_engine.estimators.metrics.precision import precision
+from eval_engine.estimators.metrics.rbp import rbp as rbp_of
+from eval_engine.estimators.metrics.recall import recall_macro, recall_micro
+from eval_engine.estimators.registry import formula
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 
@@ -27,6 +34,10 @@ PROBABILITY = np.random.default_rng(1).uniform(0.15, 0.9, SCORES.shape)
 TRUTH = rank_facts(SCORES, np.tile(np.arange(N), (len(SCORES), 1)), POSITIVE)
 CUTOFFS = [1, 2, 3, 6]
 SIZES = [2, 3, 4, 5]
+
+
+def rbp(labelled, k, ties):
+    return rbp_of(labelled, k, ties, p=0.7)
 
 
 def drawn(sets, probability=None):
@@ -62,7 +73,7 @@ def samples(request):
 @pytest.mark.parametrize("k", CUTOFFS)
 def test_sums_drawn_evenly(truth, samples, k, ties):
     _, sample = samples
-    for metric in (precision, dcg, recall_micro):
+    for metric in (precision, dcg, rbp, recall_micro):
         for found, true in zip(metric(sample, k, ties), metric(truth, k, ties), strict=True):
             np.testing.assert_allclose(per_user(found), true, atol=1e-12)
     np.testing.assert_allclose(per_user(sample.precisions(k, ties)), truth.precisions(k, ties), atol=1e-12)
@@ -117,8 +128,12 @@ def test_means_over_users_who_show_it_are_selected_means(truth, samples, k):
     """Numerators and denominators of ure_macro have those of full_selected as their means, so it tends to their ratio."""
     exposures, sample = samples
     shown = np.full(len(SCORES), exposures)
-    for metric, selected in ((recall_macro, recall_selected), (auc, auc_selected)):
-        for found, target in zip(metric(sample, k, "expected"), selected(truth, k, "expected", shown), strict=True):
+    shown_facts = RankFacts(np.append(0, np.cumsum(shown)), *[np.zeros(shown.sum())] * 4, truth.facts.candidates)
+    batch = UserBatch({"truth": LabelSet(truth.facts), "random": LabelSet(shown_facts, np.zeros(shown.sum(), bool))})
+    for metric, name in ((recall_macro, "recall"), (auc, "auc")):
+        selected = formula("full_selected", name)
+        want = selected.of(batch, batch.complete("truth"), slice(None), k, "expected")
+        for found, target in zip(metric(sample, k, "expected"), want, strict=True):
             np.testing.assert_allclose(per_user(found), target, atol=1e-12)
 
 
@@ -130,7 +145,7 @@ def test_sums_drawn_with_known_uneven_probabilities(truth, k, ties):
     chance = np.where(inside, PROBABILITY[:, None, :], 1 - PROBABILITY[:, None, :]).prod(axis=2)  # (n_users, n_sets)
     np.testing.assert_allclose(chance.sum(axis=1), 1)
     sample = drawn(sets, PROBABILITY)
-    for metric in (precision, dcg):
+    for metric in (precision, dcg, rbp):
         np.testing.assert_allclose(
             per_user(metric(sample, k, ties).numerator, chance), metric(truth, k, ties).numerator, atol=1e-12
         )

@@ -1,22 +1,27 @@
 """From ranks to estimates and comparisons, without Spark: the same numbers as loops over users, whatever the batches; NULL with a reason, never 0, never a crash."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import estimator as estimator_of
+from eval_engine.estimators.registry import formula
+from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.results import InferenceSettings, of_group
-from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.evaluation.results import InferenceSettings, results_of
+from eval_engine.evaluation.spec import EvaluationSpec, Slicing
 from eval_engine.evaluation.statistics_plan import FACTS, _flat, _summed, rank_facts_of
 from eval_engine.kernels.rank_facts import rank_facts
+from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
-from eval_engine.tables import COMPARISONS, ESTIMATES
 
 METRICS = tuple(
     map(
@@ -93,7 +98,7 @@ def statistics(batches, question=QUESTION):
     packed = [
         row
         for task in (batches[:half], batches[half:])
-        for batch in _summed(question)(_flat(rows, question.sources) for rows in task)
+        for batch in _summed(question)(_flat(rows, question) for rows in task)
         for row in zip(*batch.to_pydict().values(), strict=True)
     ]
     return pa.Table.from_batches([statistics_rows(sorted(packed, key=lambda row: row[0]), question)])
@@ -101,16 +106,11 @@ def statistics(batches, question=QUESTION):
 
 def results(table):
     """Estimates and comparisons as dictionaries, by (model, estimator, metric, k) and (estimator, metric, k, a, b)."""
-    groups = {}
-    for n, key in enumerate(
-        zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
-    ):
-        groups.setdefault(key, []).append(n)
-    estimates, comparisons = {}, {}
-    for rows in groups.values():
-        one, other = of_group(table.take(rows), ASKING)
-        estimates |= {row[:4]: dict(zip(ESTIMATES.names[1:], row, strict=True)) for row in one}
-        comparisons |= {row[:5]: dict(zip(COMPARISONS.names[1:], row, strict=True)) for row in other}
+    one, other = results_of(table, ASKING)
+    keys = [("model", "estimator", "metric", "k"), ("estimator", "metric", "k", "model_a", "model_b")]
+    estimates, comparisons = (
+        {tuple(row[name] for name in key): row for row in rows} for key, rows in zip(keys, (one, other), strict=True)
+    )
     return estimates, comparisons
 
 
@@ -143,20 +143,23 @@ def test_batches_and_their_order_do_not_matter(example):
 def test_estimates_are_what_users_give(example):
     batches, _, estimates, _ = example
     for model, batch in batches.items():
-        for estimator, metric in QUESTION.asked():
-            found = estimates[model, estimator.name, metric.name, metric.k]
-            source = "truth" if estimator.source in ("truth", "both") else "random"
-            facts = {s: facts_of(batch, s) for s in ("random", "truth")}
-            labelled = Labelled(
-                facts[source], QUESTION.positive.of(facts[source].value), all_labelled=source == "truth"
-            )
-            shown = [facts["random"].n_labels] if estimator.source == "both" else []
-            a, b = estimator.terms(labelled, metric.k, "expected", *shown)
+        facts = {name: facts_of(batch, name) for name in ("random", "truth")}
+        sets = {name: LabelSet(one, QUESTION.positive.of(one.value)) for name, one in facts.items()}
+        for one, metric in QUESTION.asked():
+            if one.estimator.combine is not None:
+                continue
+            found = estimates[model, one.estimator.name, metric.name, metric.k]
+            users = UserBatch(sets)
+
+            def terms(ties, one=one, metric=metric, users=users):
+                return one.of(users, one.estimator.view(users), slice(None), metric.k, ties, **metric.parameters)
+
+            a, b = terms("expected")
             used = b > 0
             assert found["n_users"] == used.sum()
             assert found["n_left_out"] == (~used).sum()
-            assert found["left_out"] == estimator.left_out
-            if estimator.metric == "hit_rate" and metric.k > 1 and source == "random":
+            assert found["left_out"] == one.left_out
+            if one.metric == "hit_rate" and metric.k > 1 and one.estimator.sampled:
                 assert found["value"] is None
                 assert "not exposed" in found["reason"]
                 continue
@@ -165,10 +168,7 @@ def test_estimates_are_what_users_give(example):
             n = used.sum()
             error = math.sqrt(n / (n - 1) * ((a - value * b)[used] ** 2).sum()) / b[used].sum()
             assert found["standard_error"] == pytest.approx(error, rel=1e-6)
-            low, high = (
-                estimator.terms(labelled, metric.k, ties, *shown).numerator[used].sum() / b[used].sum()
-                for ties in ("strict", "optimistic")
-            )
+            low, high = (terms(ties).numerator[used].sum() / b[used].sum() for ties in ("strict", "optimistic"))
             assert found["ties_low"] == pytest.approx(low, rel=1e-9)
             assert found["ties_high"] == pytest.approx(high, rel=1e-9)
             assert low <= value * (1 + 1e-12)
@@ -182,7 +182,7 @@ def test_wins_are_what_users_give(example):
         facts = facts_of(batch, "random")
         labelled = Labelled(facts, QUESTION.positive.of(facts.value))
         for metric, name in (("recall", "ure_macro"), ("ndcg", "ure_mean"), ("map", "ure_macro"), ("auc", "ure_macro")):
-            a, b = estimator_of(name, metric).terms(labelled, 3 if metric != "auc" else 0, "expected")
+            a, b = formula(name, metric).terms(labelled, 3 if metric != "auc" else 0, "expected")
             per_user[model, metric] = np.where(b > 0, a, np.nan).astype(np.float32), labelled.n_positive > 0
     for metric, name in (("recall", "ure_macro"), ("map", "ure_macro"), ("auc", "ure_macro")):
         for first, second in combinations(sorted(batches), 2):
@@ -330,17 +330,10 @@ def test_a_user_without_candidates_is_left_out_and_spoils_nothing():
 
 def test_no_bootstrap():
     table = statistics(made(models=("a", "b")).values())
-    rows = [
-        n
-        for n, key in enumerate(
-            zip(*(table.column(name).to_pylist() for name in ("estimator", "metric", "k")), strict=True)
-        )
-        if key == ("ure_macro", "recall", 3)
-    ]
-    for row in of_group(table.take(rows), ASKING._replace(replicates=0))[0]:
-        told = dict(zip(ESTIMATES.names[1:], row, strict=True))
-        assert told["value"] is not None
-        assert told["bootstrap_error"] is told["bootstrap_low"] is told["chance_best"] is None
+    for row in results_of(table, ASKING._replace(replicates=0))[0]:
+        if (row["estimator"], row["metric"], row["k"]) == ("ure_macro", "recall", 3):
+            assert row["value"] is not None
+            assert row["bootstrap_error"] is row["bootstrap_low"] is row["chance_best"] is None
 
 
 def test_days_of_even_and_uneven_exposure_have_no_balanced_estimate_together():
@@ -348,3 +341,150 @@ def test_days_of_even_and_uneven_exposure_have_no_balanced_estimate_together():
     estimates, _ = results(pa.concat_tables([even, uneven]))
     assert estimates["a", "ure_balanced", "recall", 3]["value"] is None
     assert "uneven" in estimates["a", "ure_balanced", "recall", 3]["reason"]
+
+
+CATEGORY = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2, 2, -1, -1])  # of each item; -1: not in the table
+SLICED = tuple(
+    map(
+        Metric.parse,
+        (
+            "recall@1",
+            "recall@3",
+            "precision@3",
+            "dcg@3",
+            "rbp@4",
+            "ndcg@3",
+            "map@3",
+            "mrr@3",
+            "auc",
+            "r_precision",
+            "hit_rate@3",
+        ),
+    )
+)
+
+
+def segments(batch):
+    """Of each user: 0, 1, or -1 where the table does not have the user."""
+    return batch.column("user_id").to_numpy() // 7 % 3 - 1
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["even", "uneven"])
+def sliced(request, tmp_path_factory):
+    """Batches, and their estimates by slice: of everything, of 3 categories of items and of 2 segments of users, and of what has none."""
+    batches = made(seed=9, n_users=400, probabilities=request.param)
+    folder = tmp_path_factory.mktemp("slices")
+    users = pc.unique(batches["a"].column("user_id"))
+    known = segments(batches["a"]) >= 0
+    for name, ids, codes in (
+        ("category", pa.array(np.flatnonzero(CATEGORY >= 0)), CATEGORY[CATEGORY >= 0]),
+        ("segment", users.filter(pa.array(known)), segments(batches["a"])[known]),
+    ):
+        pq.write_table(pa.table({"key": xxhash64(ids), name: codes.astype(np.int32)}), folder / f"{name}.parquet")
+    tables = {name: KeyedTable(name, (str(folder / f"{name}.parquet"),), (name,)) for name in ("category", "segment")}
+    plain = replace(QUESTION, metrics=SLICED)
+    spec = replace(
+        plain,
+        slicings=(Slicing("category", "item", 0, ("x", "y", "z")), Slicing("segment", "user", 0, ("old", "new"))),
+        item_tables=(tables["category"],),
+        user_tables=(tables["segment"],),
+    )
+    table = statistics([part for b in batches.values() for part in (b.slice(0, 150), b.slice(150))], spec)
+    rows, pairs = results_of(table, ASKING)
+    keys = ("slice", "model", "estimator", "metric", "k"), ("slice", "estimator", "metric", "k", "model_a", "model_b")
+    estimates, comparisons = (
+        {tuple(row[name] for name in key): row for row in some} for key, some in zip(keys, (rows, pairs), strict=True)
+    )
+    return batches, plain, estimates, comparisons
+
+
+def same_estimates(found, wanted, part, skip=()):
+    """The estimates of a slice are those of a run of its own."""
+    compared = 0
+    for key, row in wanted.items():
+        if key[2] in skip:
+            continue
+        own = found[part, *key]
+        assert (own["n_users"], own["n_left_out"], own["n_unknown"]) == (
+            row["n_users"],
+            row["n_left_out"],
+            row["n_unknown"],
+        )
+        for name in ("value", "standard_error", "low", "high"):
+            if row[name] is None:
+                assert own[name] is None, (part, key, name)
+            else:
+                rel = 1e-6 if key[1] == "ure_balanced" else 1e-12
+                assert own[name] == pytest.approx(row[name], rel=rel, abs=1e-12), (part, key, name)
+        compared += 1
+    assert compared > 60
+
+
+def test_slices_of_users_are_runs_of_those_users(sliced):
+    batches, plain, estimates, comparisons = sliced
+    for code, name in enumerate(("segment=old", "segment=new", "segment=NULL")):
+        wanted = code if code < 2 else -1
+        some = [batch.filter(pa.array(segments(batch) == wanted)) for batch in batches.values()]
+        own, pairs = results(statistics(some, plain))
+        same_estimates(estimates, own, name)
+        for key, row in pairs.items():
+            if row["difference"] is not None:
+                assert comparisons[name, *key]["difference"] == pytest.approx(row["difference"], rel=1e-6, abs=1e-9)
+            assert comparisons[name, *key]["wins"] is None
+
+
+def relabelled(batch, code):
+    """The same rows, with every positive outside the category made no positive."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for source in ("random", "truth"):
+        labels = batch.column(source)
+        fields = {name: labels.field(n) for n, name in enumerate(labels.type.names)}
+        items, values = (fields[name].flatten().to_numpy() for name in ("items", "values"))
+        values = np.where((values > 3) & (CATEGORY[items] != code), 1.0, values)
+        fields["values"] = pa.ListArray.from_arrays(fields["values"].offsets, pa.array(values))
+        columns[source] = pa.StructArray.from_arrays(list(fields.values()), list(fields))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_slices_of_items_count_their_positives_only(sliced):
+    batches, plain, estimates, _ = sliced
+    for code, name in enumerate(("category=x", "category=y", "category=z", "category=NULL")):
+        some = [relabelled(batch, code if code < 3 else -1) for batch in batches.values()]
+        own, _ = results(statistics(some, plain))
+        same_estimates(estimates, own, name, skip=("auc",))
+
+
+def test_auc_of_a_slice_is_of_its_positives_against_all_negatives(sliced):
+    batches, _, estimates, _ = sliced
+    for source, estimator in (("random", "ure_macro"), ("truth", "full_macro")):
+        batch = batches["b"]
+        facts = facts_of(batch, source)
+        items = batch.column(source).field("items").flatten().to_numpy()
+        weight = np.ones(items.size) if facts.probability is None else 1 / facts.probability
+        for code, name in enumerate(("category=x", "category=y")):
+            shares = []
+            for u in range(facts.n_users):
+                pairs = range(facts.offsets[u], facts.offsets[u + 1])
+                good = [p for p in pairs if facts.value[p] > 3 and CATEGORY[items[p]] == code]
+                bad = [p for p in pairs if facts.value[p] <= 3]
+                if good and bad:
+                    won = sum(
+                        weight[p]
+                        * weight[q]
+                        * (1.0 if facts.above[p] < facts.above[q] else 0.5 * (facts.above[p] == facts.above[q]))
+                        for p in good
+                        for q in bad
+                    )
+                    shares.append(won / sum(weight[p] * weight[q] for p in good for q in bad))
+            row = estimates[name, "b", estimator, "auc", 0]
+            assert row["n_users"] == len(shares)
+            assert row["value"] == pytest.approx(np.mean(shares), rel=1e-9)
+
+
+def test_everything_is_the_same_with_and_without_slices(sliced):
+    batches, plain, estimates, comparisons = sliced
+    own, pairs = results(statistics(batches.values(), plain))
+    for key, row in own.items():
+        assert estimates["all", *key] == row
+    for key, row in pairs.items():
+        assert comparisons["all", *key] == row

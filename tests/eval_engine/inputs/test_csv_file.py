@@ -1,4 +1,4 @@
-"""Any CSV file that Python's csv module writes is read as its reader reads it; a file that is not well-formed is never read in silence."""
+"""A CSV file that Python's csv module writes is read as csv.reader reads it; a malformed file is always an error."""
 
 import bz2
 import csv
@@ -67,7 +67,7 @@ def test_rows_are_those_of_the_csv_module(
     want = read_by_python(content, options)
     if all(len(row) == len(HEADER) for row in want):
         assert read(content, dialect) == want
-    else:  # of a lone CR the writer does not see that it ends a record
+    else:  # the writer does not quote a lone CR, which then ends a record
         with pytest.raises(DataError, match=r"line \d+"):
             read(content, dialect)
 

@@ -1,4 +1,4 @@
-"""Files that change while a run reads them: an error that names table and file, and nothing is committed."""
+"""A file that changes while a run reads it raises an error that names table and file, and nothing is committed."""
 
 import os
 from pathlib import Path
@@ -39,10 +39,10 @@ def test_a_dense_file_replaced_between_plan_and_ranking_is_an_error_and_nothing_
     file, table = small_run.folder / "in" / "scores" / "a" / "part-0.parquet", small_run.tables["scores/a"]
     plans = ranking.plans
 
-    def replaced(found: Any) -> Any:
+    def replaced(assembled: Any) -> Any:
         pq.write_table(table.take(pa.array(np.arange(table.num_rows)[::-1])), file.with_name("new"), row_group_size=16)
-        file.with_name("new").rename(file)  # as many rows, other order
-        return plans(found)
+        file.with_name("new").rename(file)  # the same number of rows in another order
+        return plans(assembled)
 
     monkeypatch.setattr(ranking, "plans", replaced)
     with pytest.raises(
@@ -53,11 +53,11 @@ def test_a_dense_file_replaced_between_plan_and_ranking_is_an_error_and_nothing_
     assert list(Path(config.lake, "ranks").rglob("part-*")) == []
 
 
-def test_a_long_file_replaced_between_plan_and_ranking_is_an_error_wherever_rows_lie(
+def test_a_long_file_replaced_between_plan_and_ranking_is_an_error_in_any_row_order(
     small_run: Any, spark: SparkSession
 ) -> None:
     n_rows = small_run.scores["a"].size
-    orders = [np.arange(n_rows), np.random.default_rng(1).permutation(n_rows)]  # together, apart
+    orders = [np.arange(n_rows), np.random.default_rng(1).permutation(n_rows)]  # users contiguous, users scattered
     for model, order in zip("ab", orders, strict=True):
         small_run.tables[f"scores/{model}"] = _long(small_run, order)
     config = load(small_run.write())
@@ -87,7 +87,7 @@ def test_a_label_file_replaced_while_it_is_read_is_an_error(tmp_path: Path) -> N
         list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
 
 
-def test_a_change_in_place_of_the_same_size_is_seen(tmp_path: Path) -> None:
+def test_a_change_in_place_that_keeps_the_size_is_detected(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"abcd")
     read = stamped("scores", [str(file)])
@@ -103,7 +103,7 @@ def test_a_change_in_place_of_the_same_size_is_seen(tmp_path: Path) -> None:
         change()
 
 
-def test_a_file_that_is_gone_is_told_in_place_of_what_it_caused(tmp_path: Path) -> None:
+def test_the_error_of_a_removed_file_replaces_the_error_that_it_caused(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"abcd")
 
@@ -116,6 +116,6 @@ def test_a_file_that_is_gone_is_told_in_place_of_what_it_caused(tmp_path: Path) 
         read()
 
 
-def test_a_file_that_arrow_does_not_reach_is_not_judged() -> None:
+def test_a_file_that_arrow_does_not_reach_is_not_checked() -> None:
     with unchanged(stamped("scores", ["nosuchstore://bucket/f"])):
         pass

@@ -1,4 +1,4 @@
-"""One guess of a table's format for every stage: by its path, and by what is there."""
+"""A table's format is guessed from its path and its files, in the same way for every stage."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_by_the_name_alone(path: str, want: str) -> None:
     assert input_format(Input(path=path)) == want
 
 
-def test_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_the_files_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(
         tmp_path / "csv" / "part-0.csv",
         tmp_path / "csv" / "_SUCCESS",
@@ -68,16 +68,16 @@ def test_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         for path in (f"{tmp_path}/{name}", f"{tmp_path}/{name}/", (tmp_path / name).as_uri()):
             assert input_format(Input(path=path)) == kind, path
     monkeypatch.chdir(tmp_path)
-    assert input_format(Input(path="a.table")) == "parquet"  # a file that is there is no catalog name
+    assert input_format(Input(path="a.table")) == "parquet"  # the path of an existing file is no catalog name
     assert input_format(Input(path="delta")) == "delta"
 
 
-def test_what_is_declared_counts(tmp_path: Path) -> None:
+def test_a_declared_format_has_precedence(tmp_path: Path) -> None:
     assert input_format(Input(path="x.csv", format="parquet")) == "parquet"
     assert input_format(Input(path=str(tmp_path), csv=Csv(delimiter=";"))) == "csv"
 
 
-def test_what_cannot_be_guessed_is_asked_for(tmp_path: Path) -> None:
+def test_a_format_that_cannot_be_guessed_must_be_given(tmp_path: Path) -> None:
     touch(tmp_path / "x.csv", tmp_path / "y.parquet")
     with pytest.raises(ConfigError, match=r"holds CSV files and others.*Give `format`"):
         input_format(Input(path=str(tmp_path)))

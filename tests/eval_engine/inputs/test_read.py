@@ -1,4 +1,4 @@
-"""CSV tables: Spark's stages and training read the same rows from the same files, and those are the rows that Python's csv module reads."""
+"""CSV tables: Spark's stages and training read the same rows as Python's csv module."""
 
 import csv
 import gzip
@@ -53,7 +53,7 @@ def written(rows: Rows, lineterminator: str = "\r\n", **dialect: Any) -> bytes:
 
 
 def oracle(content: bytes, whole: tuple[str, ...] = (), **dialect: Any) -> Rows:
-    """What csv.reader reads after the header; an empty field is missing."""
+    """The rows that csv.reader reads after the header; an empty field is a missing value."""
     reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), **dialect)
     _, *rows = [row for row in reader if row]
     as_id = {name: (int if name in whole else str) for name in ("user_id", "item_id")}
@@ -108,7 +108,7 @@ def no_header(folder: Path) -> tuple[Input, Rows]:
 
 
 def a_folder(folder: Path) -> tuple[Input, Rows]:
-    """Columns in another order in each file; one file has no row, one is empty, hidden ones do not count."""
+    """Columns in another order in each file; one file has no row, one is empty, hidden files are ignored."""
     (folder / "1.csv").write_bytes(written([NAMES, *ROWS[:5]]))
     turned = [("value", "extra", "item_id", "user_id"), *[(v, "", i, u) for u, i, v in ROWS[5:]]]
     (folder / "1.csv").write_bytes(written([(*NAMES, "extra"), *[(*row, "z") for row in ROWS[:5]]]))
@@ -127,7 +127,7 @@ def whole_numbers(folder: Path) -> tuple[Input, Rows]:
 
 
 def partitions(folder: Path) -> tuple[Input, Rows]:
-    folder = folder / "day=1"  # the table is one partition of another: day is none of its columns
+    folder = folder / "day=1"  # the table is one partition of another table: day is not one of its columns
     folder.mkdir()
     for user in ("7", "8"):
         (folder / f"user_id={user}").mkdir()
@@ -168,7 +168,7 @@ def test_csv_on_storage_that_arrow_does_not_reach(spark: SparkSession, tmp_path:
     finally:
         spark.conf.unset("fs.viewfs.mounttable.only-spark.link./data")
     (tmp_path / "y.csv").write_bytes((tmp_path / "x.csv").read_bytes())
-    pattern = where.model_copy(update={"path": str(tmp_path / "[xy].csv")})  # Spark's own; Arrow has none
+    pattern = where.model_copy(update={"path": str(tmp_path / "[xy].csv")})  # Spark reads patterns, Arrow does not
     assert comparable(by_spark(spark, pattern)) == comparable(want * 2)
 
 
@@ -181,7 +181,8 @@ GOOD = b"user_id,item_id,value\nu1,i1,1\n"
         (
             GOOD + b'"u\n2","say ""hi""",lots\n',
             None,
-            r"column value is 'lots' in line 3 of .*x\.csv \(user_id='u\\n2', item_id=say \"hi\"\), which is not a number",
+            r"column value is 'lots' in line 3 of .*x\.csv \(user_id='u\\n2', item_id=say \"hi\"\), "
+            "which is not a number",
         ),
         (GOOD + b"u2,i2\n", None, r"line 3 of .*x\.csv has 2 fields, but 3 columns are named: 'u2,i2'"),
         (GOOD + b'"u \\"2\\"",i2,3\n', None, r'line 3: .*set csv: \{escape: "\\\\"\}'),
@@ -200,11 +201,11 @@ def test_a_bad_csv_file_is_refused_alike_by_spark_and_by_training(
     for name, read in (("exposures", lambda: by_spark(spark, where)), (where.path, lambda: by_training(where))):
         with pytest.raises(DataError, match=message) as error:
             read()
-        told = str(error.value)
-        assert told.startswith(f"{name}: ")
-        assert "quarantine" not in told
-        assert "Exception" not in told
-        assert len(told.splitlines()) == 1
+        text = str(error.value)
+        assert text.startswith(f"{name}: ")
+        assert "quarantine" not in text
+        assert "Exception" not in text
+        assert len(text.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

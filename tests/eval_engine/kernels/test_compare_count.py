@@ -23,26 +23,37 @@ def brute_force(row, label, excluded):
 
 @st.composite
 def blocks(draw):
-    """A block of scores and, per row, labelled and excluded positions without overlap; rows may have neither."""
+    """A block of scores and, per row, labelled and excluded positions and which labels are ranked in the whole row: only
+    those may be excluded; rows may have neither."""
     n, n_items = draw(st.integers(0, 4)), draw(st.integers(1, 40))
     scores = np.array([[draw(st.sampled_from(SCORES)) for _ in range(n_items)] for _ in range(n)]).reshape(n, n_items)
-    labels, excluded = [], []
+    labels, excluded, whole = [], [], []
+    mixed = draw(st.booleans())
     for _ in range(n):
         order = draw(st.permutations(range(n_items)))
         n_labels = draw(st.integers(0, min(n_items, 19)))  # eight are swept at once, the rest by four, two and one
         labels.append(order[:n_labels])
-        excluded.append(order[n_labels : n_labels + draw(st.integers(0, n_items))])
-    return scores.astype(draw(st.sampled_from([np.float16, np.float32, np.float64]))), labels, excluded
+        marks = [mixed and draw(st.booleans()) for _ in range(n_labels)]
+        both = [label for label, mark in zip(labels[-1], marks, strict=True) if mark and draw(st.booleans())]
+        excluded.append(both + order[n_labels : n_labels + draw(st.integers(0, n_items))])
+        whole += marks
+    marked = np.array(whole if mixed else [], np.bool_)
+    return scores.astype(draw(st.sampled_from([np.float16, np.float32, np.float64]))), labels, excluded, marked
 
 
 @pytest.mark.parametrize("way", [compare_count, sort_count, count])
 @given(block=blocks())
 @settings(max_examples=60, deadline=None)
 def test_matches_brute_force(way, block):
-    scores, labels, excluded = block
-    above, tied = way(scores, *flatten(labels, len(labels)), *flatten(excluded, len(labels)))
+    scores, labels, excluded, whole = block
+    above, tied = way(scores, *flatten(labels, len(labels)), *flatten(excluded, len(labels)), whole)
     assert above.dtype == tied.dtype == np.int32
-    want = [brute_force(scores[u], i, set(excluded[u])) for u in range(len(labels)) for i in labels[u]]
+    pairs = [(u, i) for u in range(len(labels)) for i in labels[u]]
+    marks = whole if whole.size else [False] * len(pairs)
+    want = [
+        brute_force(scores[u], i, set() if mark else set(excluded[u]))
+        for (u, i), mark in zip(pairs, marks, strict=True)
+    ]
     assert list(zip(above.tolist(), tied.tolist(), strict=True)) == want
 
 
@@ -70,8 +81,9 @@ def test_count_takes_both_ways_within_one_block():
         *flatten([order[0][:n_many], order[1][:3], order[2][:n_many]], 3),
         *flatten([o[-50:] for o in order], 3),
     )
-    for one, other in zip(count(*block), compare_count(*block), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for whole in (np.zeros(0, np.bool_), rng.random(2 * n_many + 3) < 0.5):
+        for one, other in zip(count(*block, whole), compare_count(*block, whole), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_reads_arrays_that_are_read_only_or_not_contiguous():
@@ -87,6 +99,8 @@ def test_says_what_is_wrong_with_the_block():
         count(scores, *flatten([[0], [3]], 2), *no_lists(2))
     with pytest.raises(ValueError, match="offsets must rise from 0 to 1"):
         count(scores, np.array([0, 2, 1]), np.array([0]), *no_lists(2))
+    with pytest.raises(ValueError, match="one mark for each of the 1 labels, or none, found 2"):
+        count(scores, *flatten([[0], []], 2), *no_lists(2), np.ones(2, np.bool_))
     with pytest.raises(ValueError, match="found int64"):
         count(scores.astype(np.int64), *no_lists(2), *no_lists(2))
 

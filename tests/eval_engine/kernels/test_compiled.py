@@ -1,4 +1,4 @@
-"""Compiled functions are defined, and right, where no folder can hold their cache."""
+"""Compiled functions can be defined, and give right results, where no folder can hold their cache."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ print(rows_with_nan(np.array([[1.0, np.nan], [1.0, 2.0]])).tolist())
 
 
 def test_works_without_a_cache():
-    # the locator for notebooks finds no folder for a file: as where neither the package nor the home can be written
+    # The locator for notebooks has no folder for a source file: as where neither package nor home folder is writable.
     environment = os.environ | {
         "PYTHONPATH": str(Path(eval_engine.__file__).parents[1]),
         "NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator",

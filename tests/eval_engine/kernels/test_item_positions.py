@@ -1,4 +1,4 @@
-"""Lookups of item ids against a dict."""
+"""Lookups of item ids equal those of a dict."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,10 +13,10 @@ IDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 40)
 @settings(deadline=None)  # the first call may compile
 def test_matches_a_dict(ids, others):
     place = {item: n for n, item in enumerate(ids)}
-    asked = [*others, *ids[::-1]]
-    found = positions_of(catalogue_of(np.array(ids, np.int64)), np.array(asked, np.int64))
-    assert found.dtype == np.int32
-    assert found.tolist() == [place.get(item, -1) for item in asked]
+    items = [*others, *ids[::-1]]
+    positions = positions_of(catalogue_of(np.array(ids, np.int64)), np.array(items, np.int64))
+    assert positions.dtype == np.int32
+    assert positions.tolist() == [place.get(item, -1) for item in items]
 
 
 def test_ids_that_would_share_a_slot():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from eval_engine.kernels.order_among_labels import FEW, ahead, pairs_won, places_among
+from eval_engine.kernels.order_among_labels import FEW, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, np.inf])
@@ -26,6 +26,15 @@ def labelled(draw):
 def users(facts, positive):
     """(scores of the pairs, which of them are positives) of each user."""
     return [(facts.score[a:b], positive[a:b]) for a, b in zip(facts.offsets[:-1], facts.offsets[1:], strict=True)]
+
+
+def pairs_won(offsets, above, tied, positive, weight, level):
+    """Pairs of a positive and a negative in which the positive is above, and all pairs, of each user."""
+    below, same, negatives = negatives_below(offsets, above, tied, positive, weight)
+    user = np.repeat(np.arange(offsets.size - 1), np.diff(np.concatenate([[0], np.cumsum(positive)])[offsets]))
+    w = np.ones(below.size) if weight is None else weight[positive]
+    won, total = (np.bincount(user, x, minlength=offsets.size - 1) for x in (w * (below + level * same), w))
+    return won.astype(float), total * negatives
 
 
 def of_positives(facts, positive):

@@ -1,4 +1,4 @@
-"""Lists of users, flattened."""
+"""Lists per user as offsets and one flat array."""
 
 import numpy as np
 import pytest

@@ -16,35 +16,47 @@ DTYPES = st.sampled_from([np.float32, np.float64])
 
 
 def draw(data, users, dtype):
-    """Lists, labels and excluded of some users; a label that is excluded is none."""
+    """Lists, labels and excluded of some users, and which labels are ranked among all rows; others are not excluded."""
     scored, labelled, excluded = zip(*users, strict=True)
-    labelled = [[i for i in items if i not in out] for items, out in zip(labelled, excluded, strict=True)]
+    mixed = data.draw(st.booleans())
+    whole = [[mixed and data.draw(st.booleans()) for _ in items] for items in labelled]
+    kept = [
+        [(i, mark) for i, mark in zip(items, marks, strict=True) if mark or i not in out]
+        for items, marks, out in zip(labelled, whole, excluded, strict=True)
+    ]
+    labelled = [[i for i, _ in own] for own in kept]
+    marked = np.array([mark for own in kept for _, mark in own] if mixed else [], np.bool_)
     offsets, positions = flatten(scored, len(users))
     scores = np.array([data.draw(SCORES) for _ in range(positions.size)], dtype)
-    return rank_lists.Lists(offsets, positions.astype(np.int32), scores), labelled, excluded
+    return rank_lists.Lists(offsets, positions.astype(np.int32), scores), labelled, excluded, marked
 
 
 @given(st.data(), USERS, DTYPES, st.integers(1, 9))
 @settings(max_examples=150, deadline=None)
 def test_matches_loops_over_the_rows(data, users, dtype, k):
-    lists, labelled, excluded = draw(data, users, dtype)
+    lists, labelled, excluded, whole = draw(data, users, dtype)
     label_offsets, labels = flatten(labelled, len(users))
-    found = rank_lists.find(lists, label_offsets, labels, *flatten(excluded, len(users)), N)
+    out = flatten(excluded, len(users))
+    found = rank_lists.find(lists, label_offsets, labels, *out, N)
     above, level = rank_lists.count(found.lists, label_offsets, found.label_scores)
+    rank_lists.add_excluded((above, level), label_offsets, found.label_scores, whole, out[0], found.excluded_scores)
     top_positions, top_scores = rank_lists.first(found.lists, k)
     for u in range(len(users)):
         mine = slice(lists.offsets[u], lists.offsets[u + 1])
         scores = dict(zip(lists.positions[mine].tolist(), lists.scores[mine].tolist(), strict=True))
         candidates = {i: s for i, s in scores.items() if i not in excluded[u]}
         assert found.candidates[u] == len(candidates)
+        of_excluded = found.excluded_scores[out[0][u] : out[0][u + 1]]
+        np.testing.assert_array_equal(of_excluded, [scores.get(i, np.nan) for i in excluded[u]])
         for label, item in enumerate(labelled[u], label_offsets[u]):
             if item not in scores:
                 assert np.isnan(found.label_scores[label])
                 assert (above[label], level[label]) == (0, 0)
             else:
                 assert found.label_scores[label] == scores[item]
-                assert above[label] == sum(s > scores[item] for s in candidates.values())
-                assert level[label] == sum(s == scores[item] for s in candidates.values())
+                among = (scores if whole.size and whole[label] else candidates).values()
+                assert above[label] == sum(s > scores[item] for s in among)
+                assert level[label] == sum(s == scores[item] for s in among)
         first = sorted(candidates, key=lambda i: (-candidates[i], i))[:k]
         assert top_positions[u].tolist() == first + [-1] * (k - len(first))
         assert top_scores[u][: len(first)].tolist() == [candidates[i] for i in first]
@@ -54,7 +66,7 @@ def test_matches_loops_over_the_rows(data, users, dtype, k):
 @given(st.data(), USERS, DTYPES, st.integers(1, 9), st.integers(1, 4))
 @settings(max_examples=80, deadline=None)
 def test_parts_add_up_to_the_whole(data, users, dtype, k, n_parts):
-    lists, labelled, excluded = draw(data, users, dtype)
+    lists, labelled, excluded, marked = draw(data, users, dtype)
     n = len(users)
     label_offsets, labels = flatten(labelled, n)
     out = flatten(excluded, n)
@@ -79,8 +91,14 @@ def test_parts_add_up_to_the_whole(data, users, dtype, k, n_parts):
     )
     np.testing.assert_array_equal(scores, whole.label_scores.astype(float))
     assert not twice.any()
-    counts = [rank_lists.count(f.lists, label_offsets, scores.astype(dtype)) for f in found]
-    for which, want in enumerate(rank_lists.count(whole.lists, label_offsets, whole.label_scores)):
+
+    def counted(part):
+        counts = rank_lists.count(part.lists, label_offsets, scores.astype(dtype))
+        rank_lists.add_excluded(counts, label_offsets, scores.astype(dtype), marked, out[0], part.excluded_scores)
+        return counts
+
+    counts = [counted(part) for part in found]
+    for which, want in enumerate(counted(whole)):
         np.testing.assert_array_equal(
             rank_lists.merged_counts(
                 part_offsets, label_offsets, laid_out([c[which] for c in counts]).astype(np.int32)

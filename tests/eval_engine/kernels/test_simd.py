@@ -1,4 +1,4 @@
-"""Masks and counts against literal loops, at the edges of the vectors; and the counts on a machine without AVX-512."""
+"""Masks and counts equal those of plain loops, at the edges of the vectors, and on a machine without AVX-512."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ def test_lowest_set_bit(bit):
 def test_counts_of_whole_vectors(n, dtype):
     counted = compiled_counter(COUNTERS[n])
     rng = np.random.default_rng(n)
-    first = 3  # labels and counts around the ones asked for stay as they are
+    first = 3  # the counts before and after those of the n labels must not be written
     for n_items in (1, 7, 8, 15, 16, 17, 63, 64, 65, 1000, AHEAD + 5):
         row = rng.choice(SCORES, n_items).astype(dtype)
         positions = rng.integers(0, n_items, first + n + 2).astype(np.int32)

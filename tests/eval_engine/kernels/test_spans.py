@@ -1,4 +1,4 @@
-"""Spans of values against a literal search."""
+"""Spans of values equal those of a plain search."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -21,22 +21,22 @@ def literal(values: list[int | None]) -> list[tuple[int, int, int, int]]:
 @given(st.lists(st.tuples(VALUES | st.none(), st.integers(1, 4))))
 def test_matches_a_literal_search(runs: list[tuple[int | None, int]]) -> None:
     values = [value for value, size in runs for _ in range(size)]
-    found = spans_of(
+    spans = spans_of(
         np.array([value or 0 for value in values], np.int64), np.array([value is None for value in values], bool)
     )
-    assert list(zip(*(column.tolist() for column in found), strict=True)) == literal(values)
+    assert list(zip(*(column.tolist() for column in spans), strict=True)) == literal(values)
     if None not in values:
         assert [column.tolist() for column in spans_of(np.array(values, np.int64))] == [
-            column.tolist() for column in found
+            column.tolist() for column in spans
         ]
 
 
-def test_more_values_than_there_was_room_for() -> None:
+def test_more_values_than_the_first_table_holds() -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(-(2**40), 2**40, 9 * FEW)[rng.integers(0, 9 * FEW, 50 * FEW)]
-    found = spans_of(values)
-    assert found[0].size > 4 * FEW
-    assert list(zip(*(column.tolist() for column in found), strict=True)) == literal(values.tolist())
+    spans = spans_of(values)
+    assert spans[0].size > 4 * FEW
+    assert list(zip(*(column.tolist() for column in spans), strict=True)) == literal(values.tolist())
 
 
 def test_nothing() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_engine.kernels.ragged import flatten, no_lists
-from eval_engine.kernels.top_list import top_lists
+from eval_engine.kernels.top_list import thresholds, top_lists
 
 SCORES = [-np.inf, -3.5, -1.0, -0.0, 0.0, 1e-40, 1.0, 2.0, np.inf]
 
@@ -94,3 +94,37 @@ def test_rows_do_not_leak_exclusions_into_each_other():
 def test_k_below_one_is_an_error():
     with pytest.raises(ValueError, match="k must be at least 1"):
         top_lists(np.zeros((1, 3), np.float32), 0, *no_lists(1))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_thresholds_match_sorted_in_both_frames(data):
+    """Of partial lists too: some items have no score, and are below those that have one."""
+    n, n_items = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 12))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    rows = [data.draw(st.lists(st.sampled_from(SCORES), min_size=n_items, max_size=n_items)) for _ in range(n)]
+    scores = np.array(rows).reshape(n, n_items).astype(dtype)
+    excluded = [data.draw(st.lists(st.integers(0, n_items - 1), unique=True)) for _ in range(n)]
+    unscored = [data.draw(st.sets(st.integers(0, n_items - 1))) for _ in range(n)]
+    k = data.draw(st.integers(1, n_items + 3))
+    cutoffs = data.draw(st.lists(st.integers(1, k), unique=True).map(sorted))  # the top list has one entry more
+    left_out = [sorted({*out, *none}) for out, none in zip(excluded, unscored, strict=True)]
+    _, top = top_lists(scores, k + 1, *flatten(left_out, n))
+    offsets, positions = flatten(excluded, n)
+    of_excluded = [np.nan if item in unscored[u] else scores[u, item] for u in range(n) for item in excluded[u]]
+    assert positions.size == len(of_excluded)
+    for whole in (False, True):
+        candidates = np.array([n_items - (0 if whole else len(out)) for out in excluded], np.int64)
+        found = thresholds(top, candidates, cutoffs, (offsets, np.array(of_excluded, dtype)) if whole else None)
+        assert found.shape == (n, len(cutoffs))
+        assert found.dtype == dtype
+        for u in range(n):
+            gone = unscored[u] | (set() if whole else set(excluded[u]))
+            ranked = sorted((scores[u, j] for j in range(n_items) if j not in gone), reverse=True)
+            for cutoff, tau in zip(cutoffs, found[u], strict=True):
+                if cutoff >= candidates[u]:
+                    assert tau == -np.inf
+                elif cutoff >= len(ranked):
+                    assert np.isnan(tau)
+                else:
+                    assert tau == ranked[cutoff]

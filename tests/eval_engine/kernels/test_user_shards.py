@@ -1,4 +1,4 @@
-"""Shards against the definitions of their hashes, by Python's own integers."""
+"""Shards equal the definitions of their hashes, computed with Python's integers."""
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,8 @@ def test_numbers(ids: list[int], n_shards: int) -> None:
 def test_text(ids: list[str], n_shards: int) -> None:
     column = pa.array(ids, pa.string())
     offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(ids) + 1] if ids else np.zeros(1, np.int32)
-    found = shards_of_text(offsets, np.frombuffer(column.buffers()[2] or b"", np.uint8), n_shards)
-    assert found.tolist() == [mixed(fnv(text.encode())) % n_shards for text in ids]
+    shards = shards_of_text(offsets, np.frombuffer(column.buffers()[2] or b"", np.uint8), n_shards)
+    assert shards.tolist() == [mixed(fnv(text.encode())) % n_shards for text in ids]
 
 
 def test_neighbours_spread_evenly() -> None:

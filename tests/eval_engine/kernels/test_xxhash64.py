@@ -1,4 +1,4 @@
-"""The hash of ids against what Spark gives: SELECT xxhash64(CAST(id AS BIGINT)), SELECT xxhash64(id) of text, in Spark 4.2."""
+"""Hashes equal those of Spark 4.2: SELECT xxhash64(CAST(id AS BIGINT)) of numbers, SELECT xxhash64(id) of text."""
 
 import pyarrow as pa
 import pytest
@@ -62,9 +62,8 @@ def test_only_the_empty_text_has_no_bytes():
 
 def test_of_several_columns_the_hash_of_one_is_the_seed_of_the_next():
     seven = xxhash64(pa.array([7]))
-    assert xxhash64(pa.array([1000]), xxhash64(pa.array([100]), seven)).tolist() == [
-        8792269894233514161
-    ]  # xxhash64(7L, 100L, 1000L)
+    three = xxhash64(pa.array([1000]), xxhash64(pa.array([100]), seven))
+    assert three.tolist() == [8792269894233514161]  # xxhash64(7L, 100L, 1000L)
     text = pa.array(["Zoë 数据 and more than thirty-two bytes"])
     assert xxhash64(text, xxhash64(pa.array(["ann"]), seven)).tolist() == [-2748472059804367432]
     assert xxhash64(pa.array([5]), xxhash64(pa.array([None], pa.int64()), seven)).tolist() == [-2810596095947942834]

@@ -1,4 +1,4 @@
-"""Commits by several jobs at once, kept apart by real processes that are released together; files that killed jobs left; odd names."""
+"""Commits by several jobs at once, in processes that are released together; files that killed jobs left; odd names."""
 
 import multiprocessing as mp
 import os
@@ -9,14 +9,17 @@ from collections import Counter
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from eval_engine.errors import DataError, LakeError
-from eval_engine.lake.commits import WrittenFile, active_files, commit_files, write_file
-from eval_engine.lake.delta_table import arrow_schema, damaged, files_of, make_table
+from eval_engine.lake import commits
+from eval_engine.lake.commits import active_files, commit_files
+from eval_engine.lake.delta_table import damaged, files_of, make_table
+from eval_engine.lake.part_files import WrittenFile, new_attempt
+from eval_engine.lake.rows import write_rows
 from eval_engine.lake.vacuum import remove_leftovers, vacuum
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.tables import QUALITY, TRIALS
@@ -27,11 +30,12 @@ ODD = 'mf[/dim]$x é%20 b=c:\x1b"\\'
 
 def written(uri: str, where: dict[str, str], rule: str = "r") -> WrittenFile:
     """A row of quality, or of trials, in a file that no commit names."""
-    table = TRIALS if "model" in where else QUALITY
-    schema, known = arrow_schema(table, "BIGINT"), {"table": "t", "rule": rule, "n_rows": 1, "status": "done"}
-    known |= {"kind": "mf", "spec": "{}"}
-    columns = {n: pa.array([known.get(n)], schema.field(n).type) for n in table.names if n not in where}
-    return write_file(uri, pa.table(columns), where)
+    table, known = QUALITY, {"table": "t", "rule": rule, "n_rows": 1}
+    if "model" in where:
+        table, known = TRIALS, {"kind": "mf", "spec": "{}", "status": "done"}
+    row = {name: known.get(name) for name in table.names if name not in where}
+    (file,) = write_rows(uri, table, [row], where, new_attempt())
+    return file
 
 
 def job(
@@ -48,7 +52,7 @@ def job(
                 barrier.wait()  # all have seen the run as it was
             commit_files(uri, QUALITY, [written(uri, where, str(number))], where, expected=before)
             answers.put((n, True, ""))
-        except Exception as error:  # told to the test
+        except Exception as error:  # the test looks at it
             answers.put((n, False, f"{type(error).__name__}: {error}"))
             if same and not isinstance(error, LakeError):
                 barrier.abort()
@@ -61,23 +65,23 @@ def race(lake: Path, same: bool, rounds: int = ROUNDS) -> list[tuple[int, bool, 
     jobs = [start.Process(target=job, args=(n, str(lake), same, rounds, barrier, answers)) for n in range(JOBS)]
     for one in jobs:
         one.start()
-    found = [answers.get(timeout=300) for _ in range(rounds * JOBS)]
+    outcomes = [answers.get(timeout=300) for _ in range(rounds * JOBS)]
     for one in jobs:
         one.join()
-    return found
+    return outcomes
 
 
 def test_of_jobs_that_write_one_run_at_once_one_wins_whole(tmp_path: Path) -> None:
-    found = race(tmp_path, same=True)
-    assert Counter(n for n, won, _ in found if won) == dict.fromkeys(range(ROUNDS), 1)
-    assert all("was written by another job while this one ran" in why for _, won, why in found if not won)
+    outcomes = race(tmp_path, same=True)
+    assert Counter(n for n, won, _ in outcomes if won) == dict.fromkeys(range(ROUNDS), 1)
+    assert all("was written by another job while this one ran" in why for _, won, why in outcomes if not won)
     for n in range(ROUNDS):
         assert DeltaTable(f"{tmp_path}/{n}/quality").to_pyarrow_table().num_rows == 1
 
 
 def test_jobs_that_write_different_runs_of_a_new_lake_at_once_all_commit(tmp_path: Path) -> None:
-    found = race(tmp_path, same=False)
-    assert [why for _, won, why in found if not won] == []
+    outcomes = race(tmp_path, same=False)
+    assert [why for _, won, why in outcomes if not won] == []
     for n in range(ROUNDS):
         table = DeltaTable(f"{tmp_path}/{n}/quality")
         assert sorted(table.to_pyarrow_table().column("run_id").to_pylist()) == [f"job-{n}" for n in range(JOBS)]
@@ -139,7 +143,7 @@ def test_ranks_of_two_jobs_are_not_used(tmp_path: Path) -> None:
 def killed_job(lake: Path) -> None:
     """A process that writes a file of run a, and is killed before it commits it."""
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import os, signal, test_delta_commit as t;"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import os, signal, test_commits as t;"
         f"t.written({str(lake / 'quality')!r}, {{'run_id': 'a'}}); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
@@ -187,3 +191,46 @@ def test_vacuum_removes_what_is_old_and_not_named(tmp_path: Path) -> None:
     assert [entry.n_files for entry in vacuum(str(tmp_path), hours=0)] == [1]
     assert kept.exists()
     assert DeltaTable(uri).to_pyarrow_table().num_rows == 1
+
+
+def test_what_a_failed_write_leaves_is_deleted_but_nothing_that_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri, where = str(tmp_path / "quality"), {"run_id": "a"}
+    make_table(uri, QUALITY, "BIGINT")
+    row = dict.fromkeys(QUALITY.names[1:]) | {"table": "t", "rule": "r", "n_rows": 1}
+
+    def one(attempt: str) -> list[WrittenFile]:
+        return write_rows(uri, QUALITY, [row], where, attempt)
+
+    def twice(attempt: str) -> list[WrittenFile]:  # as a task that is run again
+        one(attempt)
+        return one(attempt)
+
+    def half(attempt: str) -> list[WrittenFile]:
+        one(attempt)
+        raise OSError(28, "No space left on device")
+
+    def unanswered(*arguments: Any) -> None:
+        commit_files(*arguments)
+        raise OSError("the store did not answer")
+
+    (first,) = commits.replace_files(uri, QUALITY, where, twice)
+    assert [path.name for path in tmp_path.rglob("*.parquet")] == [Path(first.path).name]
+    with pytest.raises(OSError, match="No space"):
+        commits.replace_files(uri, QUALITY, where, half)
+    assert parquet(tmp_path) == 1
+    monkeypatch.setattr(commits, "commit_files", unanswered)
+    with pytest.raises(OSError, match="did not answer"):  # but the commit is there, and so is its file
+        commits.replace_files(uri, QUALITY, where, one)
+    assert DeltaTable(uri).to_pyarrow_table().num_rows == 1
+    (current,) = files_of(uri, where)
+    assert not current.path.endswith(first.path)
+
+    def no_log(uri: str) -> set[str]:
+        raise OSError("the store is gone")
+
+    monkeypatch.setattr(commits, "_named", no_log)
+    with pytest.raises(OSError, match="No space"):  # the first error is raised, also if the files cannot be deleted
+        commits.replace_files(uri, QUALITY, where, half)
+    assert "stay until `plumbline vacuum`: the store is gone" in caplog.text

@@ -1,17 +1,37 @@
 """Written tables, by whichever way they were written: rules, small rows, and what two ways read of them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from eval_engine.columns import STRING, Column, Struct
 from eval_engine.errors import DataError, LakeError
+from eval_engine.lake.delta_table import changed_rules, fields_of
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import AGREEMENT, ESTIMATES, QUALITY, RANKS, RUNS, STUDY_ESTIMATES, TABLES, TRIALS, Table
+from eval_engine.lake.spark_table import with_new_columns
+from eval_engine.tables import (
+    AGREEMENT,
+    ESTIMATES,
+    LABELS,
+    QUALITY,
+    RANKS,
+    RUNS,
+    STUDY_ESTIMATES,
+    TABLES,
+    TRIALS,
+    Table,
+)
 
 EVALUATED = [table for table in TABLES if table.rules and table not in (TRIALS, AGREEMENT, STUDY_ESTIMATES)]
+NO_SPARK: Any = None
+RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
 
 
 @pytest.mark.parametrize("table", EVALUATED, ids=lambda table: table.name)
@@ -42,7 +62,8 @@ def test_few_rows_take_the_place_of_a_stage_only(tmp_path: Path, spark: SparkSes
     lake = Lake(spark, str(tmp_path / "a lake"))
     now = datetime.now(UTC)
     for stage, status in (("rank", "running"), ("evaluate", "done"), ("rank", "failed")):
-        lake.put(RUNS, [(status, now, 1.5, "{}", {"spark": "x"}, {}, None, "p", {})], {"run_id": "r", "stage": stage})
+        row = RUN | {"status": status, "started_at": now, "versions": {"spark": "x"}}
+        lake.put(RUNS, [row], {"run_id": "r", "stage": stage})
     assert {
         (row["stage"], row["status"], row["versions"]["spark"], row["started_at"])
         for row in lake.rows(RUNS, {"run_id": "r"})
@@ -76,13 +97,13 @@ def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSes
 def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
     tmp_path: Path, spark: SparkSession, by_spark: bool
 ) -> None:
-    old = RUNS._replace(ddl=RUNS.ddl.replace(", process STRING, outputs MAP<STRING, STRING>", ""))
-    now = datetime.now(UTC)
-    Lake(spark, str(tmp_path)).put(old, [("done", now, 1.5, "{}", {}, {}, None)], {"run_id": "r", "stage": "rank"})
+    old = replace(RUNS, columns=tuple(c for c in RUNS.columns if c.name not in ("process", "outputs")))
+    fewer = {name: value for name, value in RUN.items() if name in old.names}
+    Lake(spark, str(tmp_path)).put(old, [fewer], {"run_id": "r", "stage": "rank"})
     lake = Lake(spark, str(tmp_path))
     if by_spark:  # as where Arrow does not reach the lake
         lake.spark_only_reason = "so the test says"
-    lake.put(RUNS, [("done", now, 1.5, "{}", {}, {}, None, "p", {"a": "b"})], {"run_id": "r", "stage": "evaluate"})
+    lake.put(RUNS, [RUN | {"outputs": {"a": "b"}}], {"run_id": "r", "stage": "evaluate"})
     rows = sorted(lake.rows(RUNS, {"run_id": "r"}), key=lambda row: row["stage"])
     assert [(row["stage"], row["process"], row["outputs"]) for row in rows] == [
         ("evaluate", "p", {"a": "b"}),
@@ -90,17 +111,90 @@ def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
     ]
 
 
-def test_a_struct_gets_its_new_fields(tmp_path: Path, spark: SparkSession) -> None:
-    lake = Lake(spark, str(tmp_path))
-    old = RANKS._replace(ddl=RANKS.ddl.replace(", probabilities: ARRAY<DOUBLE>", ""), rules=())
-    lake.create(old, "BIGINT", {"run_id": "r"})
-    lake.create(RANKS, "BIGINT", {"run_id": "r"})
-    assert "probabilities" in lake.read(RANKS, "r").select("random.*").columns
+def older_ranks() -> Table:
+    """The contract of ranks before it had probabilities and the column truth; its rules differ too."""
+    fewer = Struct(*(field for field in LABELS.fields if field.name != "probabilities"))
+    columns = tuple(replace(c, type=fewer) if c.type == LABELS else c for c in RANKS.columns if c.name != "truth")
+    older = replace(RANKS, columns=columns, rules=("scored >= 0", *("candidates >= 0",) * len(RANKS.rules)))
+    assert {"truth", "truth.items", "random.probabilities"} <= set(RANKS.fields) - set(older.fields)
+    return older
 
 
-def test_a_table_with_a_column_that_nobody_knows_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+def ranked(spark: SparkSession, user_id: int) -> DataFrame:
+    """A row of the older contract, but for run_id."""
+    places = "'scores', array(3f), 'above', array(0), 'tied', array(0)"
+    labels = f"named_struct('items', array(1L), 'values', array(2d), {places})"
+    top = "named_struct('items', array(1L), 'scores', array(3f))"
+    return spark.sql(
+        f"SELECT 'm' AS model, 'x' AS inputs, {user_id}L AS user_id, 5 AS candidates, 5 AS scored, {labels} AS random, "
+        f"{top} AS top, CAST(NULL AS STRING) AS problem"
+    )
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_structs_get_new_fields_and_the_table_its_new_rules(
+    tmp_path: Path, spark: SparkSession, by_spark: bool
+) -> None:
     lake = Lake(spark, str(tmp_path))
-    lake.create(QUALITY._replace(ddl=f"{QUALITY.ddl}, colour STRING"), "BIGINT", {"run_id": "r"})
+    lake.replace(older_ranks(), ranked(spark, 1), {"run_id": "old"})
+    (read,) = lake.read(RANKS, "old").collect()  # as the older version left it
+    assert (read["random"]["items"], read["random"]["probabilities"], read["truth"]) == ([1], None, None)
+    if by_spark:
+        lake.spark_only_reason = "so the test says"
+    lake.create(RANKS, "BIGINT", {"run_id": "new"})
+    delta = DeltaTable(tmp_path / "ranks")
+    assert sorted(fields_of(pa.schema(delta.schema().to_arrow()))) == sorted(RANKS.fields)
+    stored = {key: rule for key, rule in delta.metadata().configuration.items() if "constraints" in key}
+    assert stored.keys() == {f"delta.constraints.rule_{n}" for n in range(len(RANKS.rules))}
+    assert changed_rules(RANKS, stored) == ([], {})
+    version = delta.version()
+    for again in (lake, Lake(spark, str(tmp_path))):
+        again.create(RANKS, "BIGINT", {"run_id": "new"})
+        assert DeltaTable(tmp_path / "ranks").version() == version  # nothing was left to do
+    new = with_new_columns(ranked(spark, 2), RANKS).drop("run_id")
+    lake.replace(RANKS, new.withColumn("truth", F.col("random")), {"run_id": "new"})
+    (read,) = lake.read(RANKS, "old").collect()
+    assert (read["random"]["items"], read["random"]["probabilities"], read["truth"]) == ([1], None, None)
+    assert lake.read(RANKS, "new").select("truth.above").first() == ([0],)
+    rows = DeltaTable(tmp_path / "ranks").to_pyarrow_table().to_pylist()
+    assert {(row["user_id"], row["truth"] is None) for row in rows} == {(1, True), (2, False)}
+
+
+def test_ids_of_another_type_leave_an_older_table_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
+    lake = Lake(spark, str(tmp_path))
+    lake.create(older_ranks(), "BIGINT", {"run_id": "r"})
+    version = DeltaTable(tmp_path / "ranks").version()
+    with pytest.raises(DataError, match="ids are of one type in a lake"):
+        lake.create(RANKS, "STRING", {"run_id": "r"})
+    assert DeltaTable(tmp_path / "ranks").version() == version
+
+
+def test_rows_are_given_by_name(tmp_path: Path) -> None:
+    lake, where = Lake(NO_SPARK, str(tmp_path)), {"run_id": "r", "stage": "rank"}
+    for row, message in (
+        ({name: value for name, value in RUN.items() if name != "error"}, "a row of runs lacks error"),
+        (RUN | {"colour": "red"}, "a row of runs has colour, not one of config, "),
+        (RUN | {"run_id": "r"}, "a row of runs has run_id, "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lake.put(RUNS, [RUN, row], where)
+    assert list(tmp_path.iterdir()) == []
+    lake.put(RUNS, [dict(reversed(RUN.items()))], where)
+    assert lake.rows(RUNS, where) == [RUN | where]
+
+
+def test_a_scheme_that_only_spark_may_know_is_no_missing_table(caplog: pytest.LogCaptureFixture) -> None:
+    lake = Lake(NO_SPARK, "/nowhere")
+    lake.root = "odd-store://bucket/lake"
+    with caplog.at_level("INFO"), pytest.raises(AttributeError, match="NoneType"):  # Spark is asked, and there is none
+        lake.partitions(RANKS, "r")
+    assert "ranks` is read by Spark, since delta-rs cannot: Unknown scheme: odd-store" in caplog.text
+
+
+def test_a_table_with_a_column_of_a_newer_version_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    lake = Lake(spark, str(tmp_path))
+    newer = replace(QUALITY, columns=(*QUALITY.columns, Column("colour", STRING, "A colour.")))
+    lake.create(newer, "BIGINT", {"run_id": "r"})
     with pytest.raises(LakeError, match=r"quality has the column colour, which this version does not know"):
         lake.create(QUALITY, "BIGINT", {"run_id": "r"})
 

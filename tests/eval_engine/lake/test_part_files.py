@@ -40,7 +40,7 @@ def test_a_last_batch_may_just_fill_a_row_group(n_rows: int, tmp_path: Path, mon
 def test_each_model_has_its_own_file_and_its_own_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_files, "GROUP_BYTES", 64)
     parts = write_parts([_rows(0, 8), _rows(0, 3, "b"), _rows(8, 8)], Target(str(tmp_path), "r", "x", INPUTS))
-    assert [(part.model, part.n_rows) for part in parts] == [("a", 16), ("b", 3)]
+    assert [(part.partition["model"], part.n_rows) for part in parts] == [("a", 16), ("b", 3)]
 
 
 def test_batches_without_rows_make_no_file(tmp_path: Path) -> None:

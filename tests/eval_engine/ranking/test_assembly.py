@@ -18,6 +18,7 @@ from eval_engine.ranking.splits import plan_splits
 from eval_engine.ranking.user_shards import kept_users, pair_splits, read_splits
 from eval_engine.spark.arrow_blobs import decode
 from eval_engine.spark.binary_lists import unpack
+from eval_engine.storage import stored_file
 
 ITEMS = 20
 
@@ -59,7 +60,10 @@ class World:
                 for u in rng.choice([*self.users, 1000], 50)
                 for i in rng.choice(ITEMS, 3, replace=False)
             ],
-            "logged": [(int(u), int(i), 2.0) for u in self.users for i in rng.choice(ITEMS + 2, 2, replace=False)],
+            "heldout": [
+                (int(u), 1 + int(i), 3.0) for u, i in zip(self.users[:20], rng.integers(0, 9, 20), strict=True)
+            ],
+            "feedback": [(int(u), int(i), 2.0) for u in self.users for i in rng.choice(ITEMS + 2, 2, replace=False)],
         }
         for source, found in self.pairs.items():
             user, item, value = zip(*found, strict=True)
@@ -93,9 +97,9 @@ class World:
         for batch in found:
             for row in range(batch.num_rows):
                 shards[batch["shard"][row].as_py()].append(batch.slice(row, 1))
-        ranking = Ranking(ITEMS, 5, (str(self.folder / "catalogue"),), policy)
+        ranking = Ranking(ITEMS, 5, (str(self.folder / "catalogue"),), policy, "unseen", ("random", "heldout"), (3,))
         how = Assembly(
-            ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), True, False, "STRING" if self.text else "BIGINT"
+            ranking, self.files, (8, 100, 100), ("d", "k", "l", "m"), False, "STRING" if self.text else "BIGINT"
         )
         rows: dict[str, list[Any]] = defaultdict(list)
         facts = []
@@ -115,19 +119,22 @@ class World:
         for row in found.to_pylist():
             yield {name: blob[name][0].as_py() for name in ("task", "file", "block")} | row
 
-    def labels(self, user: int) -> tuple[list[int], list[int]]:
-        """Positions of the user's exposures that can be used, and of its logged pairs."""
-        logged = sorted({i for u, i, _ in self.pairs["logged"] if u == user and i < ITEMS})
-        mine = [i for u, i, _ in self.pairs["random"] if u == user]
-        return sorted(i for i in mine if mine.count(i) == 1 and i not in logged), logged
+    def labels(self, user: int) -> tuple[list[int], list[int], list[int]]:
+        """Positions of the user's exposures and held-out pairs that can be used, and of its training pairs."""
+        trained = sorted({i for u, i, _ in self.pairs["feedback"] if u == user and i < ITEMS})
+        found = []
+        for name in ("random", "heldout"):
+            mine = [i for u, i, _ in self.pairs[name] if u == user]
+            found.append(sorted(i for i in mine if mine.count(i) == 1 and i not in trained))
+        return *found, trained
 
     def named(self, user: int) -> Any:
         return f"id {user}" if self.text else user
 
     def covered(self) -> set[int]:
-        """Users that every model scored, or that have no usable exposure."""
+        """Users that every model scored, or that have no usable label."""
         everywhere = set(self.dense.tolist()) & set(self.kept.tolist()) & {int(u) for _, u in self.long}
-        return {int(u) for u in self.users if int(u) in everywhere or not self.labels(int(u))[0]}
+        return {int(u) for u in self.users if int(u) in everywhere or not any(self.labels(int(u))[:2])}
 
 
 def numbers(packed: bytes, kind: Any) -> list[Any]:
@@ -157,34 +164,68 @@ def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_
             row = planned[model, world.named(user)]
             assert (row["file"], row["first_row"], row["last_row"]) == (at[0][0], at[0][1], at[-1][1])
             assert row["block"] == at[0][1] // (8 if model == "d" else 100)
-            random, logged = world.labels(user)
-            assert (numbers(row["random"]["positions"], np.int32), numbers(row["excluded"], np.int32)) == (
-                random,
-                logged,
-            )
+            random, heldout, trained = world.labels(user)
+            assert numbers(row["random"]["positions"], np.int32) == random
+            assert numbers(row["heldout"]["positions"], np.int32) == heldout
+            assert numbers(row["excluded"], np.int32) == trained
             assert numbers(row["random"]["values"], np.float64) == [1.0] * len(random)
+            assert "truth" not in row
     apart = {(model, world.named(user)) for (model, user) in set(places) - set(whole) if user in covered}
     assert {(row["model"], row["user_id"]) for row in found["parts"]} == apart
     assert facts.apart == len(set(places) - set(whole)) > 0
     assert {row["user_id"] for row in found["labels"]} == {user for _, user in apart}
     assert facts.users == {"d": len(world.dense), "k": len(world.kept), "l": 60, "m": 60}
-    assert facts.label_rows == {"random": 150, "truth": 0, "logged": 120}
+    assert facts.label_rows == {"random": 150, "heldout": 20, "truth": 0, "feedback": 120}
 
 
 def test_what_breaks_a_rule_is_counted_with_the_first_example(tmp_path: Path) -> None:
     world = World(tmp_path, False)
     found, facts = world.assembled(3, 7, "quarantine")
-    uncovered = [u for u in {u for u, _, _ in world.pairs["random"]} if world.labels(u)[0] and u not in world.covered()]
+    labelled = {u for name in ("random", "heldout") for u, _, _ in world.pairs[name]}
+    uncovered = [u for u in labelled if any(world.labels(u)[:2]) and u not in world.covered()]
     assert facts.uncovered["not_scored"].n_rows == len(uncovered) > 1
     first = min(map(str, uncovered))
     assert facts.uncovered["not_scored"].example.startswith(f"user_id={first}, model=")
     copies = [p for p in world.pairs["random"] if [q[:2] for q in world.pairs["random"]].count(p[:2]) > 1]
     assert facts.broken["random", "duplicate_key"].n_rows == len(copies) > 0
     assert (
-        facts.broken["logged", "outside_catalogue"].n_rows == sum(i >= ITEMS for _, i, _ in world.pairs["logged"]) > 0
+        facts.broken["feedback", "outside_catalogue"].n_rows
+        == sum(i >= ITEMS for _, i, _ in world.pairs["feedback"])
+        > 0
     )
+    both = {p[:2] for p in world.pairs["heldout"]} & {p[:2] for p in world.pairs["feedback"]}
+    assert facts.broken["heldout", "heldout_but_trained"].n_rows == len(both) > 0
     assert len(found["broken"]) == sum(told.n_rows for told in facts.broken.values())
     again = world.assembled(1, 2, "error")
     assert again[1] == facts
     assert not again[0]["broken"]
     assert from_json(to_json(facts)) == facts
+
+
+def test_neighbouring_row_groups_of_a_reader_are_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each split reads the footer of its file, which grows with the row groups."""
+    rows = {"random": 2000, "feedback": 700, "truth": 3}
+    for source, n in rows.items():
+        table = pa.table({"user_id": np.arange(n), "item_id": np.arange(n) % 7, "value": np.ones(n)})
+        pq.write_table(table, tmp_path / source, row_group_size=2)
+    columns = {name: name for name in ("user_id", "item_id", "value")}
+    tables = {source: ((str(tmp_path / source),), columns) for source in rows}
+    for n_readers in (1, 5, 3000):
+        splits = pair_splits(tables, n_readers)
+        assert len(splits) <= n_readers + len(rows)
+        covered = {source: [s[3:5] for s in splits if s.source == source] for source in rows}
+        for source, n in rows.items():
+            assert [row for first, end in covered[source] for row in range(first, end)] == list(range(n))
+        sizes = np.bincount([s.reader for s in splits], [s.end_row - s.first_row for s in splits])
+        assert sizes.size <= n_readers
+        assert sizes.max() <= sum(rows.values()) / n_readers + 2  # a row group
+    opened = []
+    real = stored_file.pq.ParquetFile
+    monkeypatch.setattr(stored_file.pq, "ParquetFile", lambda *a, **k: opened.append(1) or real(*a, **k))
+    splits = pair_splits(tables, 5)
+    planned = len(opened)
+    read = read_splits((), [], splits, 5, 3)
+    found = [batch for n in range(5) for batch in read(iter([pa.RecordBatch.from_pydict({"id": [n]})]))]
+    assert sum(decode([blob]).num_rows for batch in found for blob in batch["rows"]) == sum(rows.values())
+    assert planned == len(rows)
+    assert len(opened) - planned == 2 * len(splits) <= 2 * (5 + len(rows))

@@ -14,7 +14,7 @@ from eval_engine.ranking import exposure_counts
 from eval_engine.ranking.exposure_counts import (
     UNIT,
     Block,
-    Logged,
+    TrainedPairs,
     add_blocks,
     block_size,
     counted,
@@ -55,7 +55,12 @@ def shard(
     labels = pa.RecordBatch.from_pydict({"random": pa.StructArray.from_arrays(lists, ["positions", "values"])})
     pairs = np.array([(u, i) for u, (_, _, logged) in enumerate(users) for i in logged], np.int64).reshape(-1, 2)
     return counted(
-        labels, Logged(pairs[:, 0], pairs[:, 1]), np.arange(len(users)) < unscored, Positive(">", 3.0), ITEMS, unseen
+        labels,
+        TrainedPairs(pairs[:, 0], pairs[:, 1]),
+        np.arange(len(users)) < unscored,
+        Positive(">", 3.0),
+        ITEMS,
+        unseen,
     )
 
 
@@ -75,9 +80,9 @@ def blocks(shards: list[tuple[dict[str, int], pa.RecordBatch]], folder: Any) -> 
     batch = pa.RecordBatch.from_pydict(
         {"block": pa.array([b for b, _ in rows], pa.int64()), "rows": pa.array([r for _, r in rows], pa.binary())}
     )
-    (told,) = add_blocks(Ranking(ITEMS, 5, (str(folder / "catalogue"),), "error"), exposed)(
-        iter([batch.slice(0, 3), batch.slice(3)])
-    )
+    (told,) = add_blocks(
+        Ranking(ITEMS, 5, (str(folder / "catalogue"),), "error", "all_items", ("random",), ()), exposed
+    )(iter([batch.slice(0, 3), batch.slice(3)]))
     return exposed, [from_json(row) for row in told.column("told").to_pylist()]
 
 

@@ -127,12 +127,16 @@ def test_a_partial_list_leaves_unknown_what_it_does_not_tell(small_run: Any, spa
     small_run.config["evaluate"] |= {"metrics": ["recall@5", "recall@9"], "traditional": ["recall@5"]}
     del small_run.scores["a"], small_run.tables["scores/a"], small_run.tables["scores/b"]
     small_run.run(spark)
-    ranks = {(row[1], row[3]): row for row in small_run.rows(spark, "ranks")}
-    for user in small_run.users:
+    ranks = {(row["model"], row["user_id"]): row for row in small_run.rows(spark, "ranks")}
+    for u, user in enumerate(small_run.users):
         whole, best = ranks["whole", user], ranks["best", user]
-        assert (best[4], best[5], whole[5]) == (30, 12, 30)
-        assert best[8] == whole[8]  # the top list
-        for source in (6, 7):
+        n_trained = int((scores[u, small_run.logged[u]] >= 18).sum())  # that are among the best 12
+        assert (best["candidates"], best["scored"], whole["scored"]) == (25, 12 - n_trained, 25)
+        assert best["top"]["items"] == whole["top"]["items"][: 12 - n_trained]
+        assert best["random"]["k"] == whole["random"]["k"] == [5, 9]
+        assert best["random"]["thresholds"] == whole["random"]["thresholds"]  # 12 scores are enough for both
+        for source in ("random", "truth"):
+            assert (best[source]["candidates"], best[source]["scored"]) == (30, 12)
             for n, score in enumerate(whole[source].scores):
                 want = (
                     (whole[source].scores[n], whole[source].above[n], whole[source].tied[n])

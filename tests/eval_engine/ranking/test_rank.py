@@ -6,16 +6,25 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+LISTS = ("items", "values", "scores", "above", "tied")
+
 
 def expected_ranks(run: Any) -> dict[tuple[str, int], dict[str, Any]]:
     """The ranks table of a small run, by loops from the definitions."""
     found = {}
+    cutoffs = sorted({int(metric.split("@")[1]) for metric in run.config["evaluate"]["metrics"]})
     for model, scores in run.scores.items():
         for u, user in enumerate(run.users):
-            candidates = [j for j in range(len(run.items)) if j not in set(run.logged[u])]
-            by_source = {}
-            for source, positions in (("random", sorted(run.exposed[u])), ("truth", candidates)):
-                by_source[source] = [
+            left = [j for j in range(len(run.items)) if j not in set(run.logged[u])]
+            frame = left if run.config["frame"] == "unseen" else list(range(len(run.items)))
+            held = sorted(run.held[u]) if "heldout" in run.config["inputs"] else []
+            row: dict[str, Any] = {}
+            for name, positions, candidates in (
+                ("random", sorted(run.exposed[u]), frame),
+                ("heldout", held, left),
+                ("truth", frame, frame),
+            ):
+                row[name] = [
                     (
                         int(run.items[i]),
                         float(run.truth_values[u, i]),
@@ -25,10 +34,13 @@ def expected_ranks(run: Any) -> dict[tuple[str, int], dict[str, Any]]:
                     )
                     for i in positions
                 ]
-            top = sorted(candidates, key=lambda j: (-scores[u, j], j))[: run.config["top"] + 1]
-            found[model, int(user)] = by_source | {
-                "candidates": len(candidates),
+                row[f"{name} candidates"] = len(candidates)
+            top = sorted(left, key=lambda j: (-scores[u, j], j))[: run.config["top"] + 1]
+            ranked = sorted((float(scores[u, j]) for j in frame), reverse=True)
+            found[model, int(user)] = row | {
+                "candidates": len(left),
                 "top": [(int(run.items[j]), float(scores[u, j])) for j in top],
+                "thresholds": [(k, ranked[k] if k < len(ranked) else -np.inf) for k in cutoffs],
             }
     return found
 
@@ -38,15 +50,14 @@ def check_ranks(run: Any, rows: list[Any]) -> None:
     assert len(rows) == len(expected)
     for row in rows:
         want = expected[row["model"], row["user_id"]]
-        assert row["candidates"] == want["candidates"]
+        assert row["candidates"] == row["scored"] == want["candidates"]
         assert row["problem"] is None
-        for source in ("random", "truth"):
-            assert (
-                list(zip(*(row[source][name] for name in ("items", "values", "scores", "above", "tied")), strict=True))
-                == want[source]
-            )
-            assert row[source]["probabilities"] is None
+        for name in ("random", "heldout", "truth"):
+            assert list(zip(*(row[name][field] for field in LISTS), strict=True)) == want[name]
+            assert row[name]["probabilities"] is None
+            assert row[name]["candidates"] == row[name]["scored"] == want[f"{name} candidates"]
         assert list(zip(row["top"]["items"], row["top"]["scores"], strict=True)) == want["top"]
+        assert list(zip(row["random"]["k"], row["random"]["thresholds"], strict=True)) == want["thresholds"]
 
 
 def test_matches_loops_over_the_scores_on_any_number_of_tasks(small_run: Any, spark: SparkSession) -> None:
@@ -105,7 +116,6 @@ def test_constant_scorers_tie_with_everybody(small_run: Any, spark: SparkSession
 
 def test_the_frame_of_all_items_keeps_logged_pairs(small_run: Any, spark: SparkSession) -> None:
     small_run.config["frame"] = "all_items"
-    small_run.logged = small_run.logged[:, :0]  # nothing is excluded
     check_ranks(small_run, small_run.ranks(spark))
 
 

@@ -74,10 +74,11 @@ def test_users_are_grouped_and_ranges_shown():
         row("b", 0.1, n_users=990, n_left_out=30),
         row("a", 0.1, "ure_micro", n_users=1020),
         row("a", 0.1, "full_micro", n_users=1020),
+        row("a", 0.1, "full_macro", n_users=1020),
     ]
     assert (
         users_text(panels(Answers(rows))[0])
-        == "URE macro: 990 to 1,000 users, 20 to 30 left out. URE micro, URE micro's target: 1,020 users."
+        == "truth, URE micro, URE micro's target: 1,020 users. URE macro: 990 to 1,000 users, 20 to 30 left out."
     )
 
 
@@ -86,7 +87,7 @@ def test_counts_and_shares():
     assert (percent_text(0.95), percent_text(0.999)) == ("95 %", "99.9 %")
 
 
-def test_whom_is_left_out_is_said():
+def test_which_users_are_left_out_is_said():
     rows = [
         row("a", 0.1, n_left_out=5)._replace(left_out="users without a positive"),
         row("a", 0.1, "ure_micro", n_left_out=5),
@@ -128,7 +129,7 @@ def test_a_missing_interval_has_a_reason_too():
     ]
 
 
-def test_ties_are_told_where_they_show_and_in_the_terminal_where_they_matter():
+def test_ties_are_shown_and_in_the_terminal_where_they_matter():
     small = row("a", 0.2, low=0.1, high=0.3)._replace(ties_low=0.19, ties_high=0.21)
     large = row("b", 0.2, low=0.1, high=0.3)._replace(ties_low=0.0, ties_high=0.21)
     assert (

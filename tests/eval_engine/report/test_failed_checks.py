@@ -51,9 +51,9 @@ def printed(given: Answers, width: int = 80) -> str:
 
 def drawn(given: Answers) -> list[Text]:
     """The texts of the picture, from the top."""
-    found = panels(given)
+    every = panels(given)
     with matplotlib.style.context(STYLE, after_reset=True):
-        figure = draw(found[0], found, given)
+        figure = draw(every[0], every, given)
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
         return sorted(texts, key=lambda text: -text.get_window_extent().y1)
@@ -93,13 +93,13 @@ def ways(given: Answers, folder: Path) -> list[str]:
 def test_a_failed_check_is_the_first_thing_said_with_its_meaning_and_remedy(tmp_path: Path) -> None:
     for text in ways(answers((GOOD, OVERLAP, FEW)), tmp_path):
         assert text.startswith(
-            "Do not rely on the numbers below: the random data failed the check overlap overlap: 0 of 240"
+            "Do not rely on numbers that rest on the random exposures: they failed the check overlap overlap: 0 of 240"
         )
         assert OVERLAP.sentence in text
         assert MEANING["overlap"][1:] in text
         assert REMEDY["overlap"][1:] in text
         failure, warning, number = (
-            text.index(part) for part in ("failed the check", "Read the numbers below with care", "beats")
+            text.index(part) for part in ("failed the check", "Read numbers that rest on", "beats")
         )
         assert failure < warning < number
 
@@ -107,7 +107,7 @@ def test_a_failed_check_is_the_first_thing_said_with_its_meaning_and_remedy(tmp_
 def test_no_verdict_stands_unqualified_over_failed_data(tmp_path: Path) -> None:
     given = answers((OVERLAP,))
     for text in ways(given, tmp_path):
-        for sentence in ("pop beats mf", "mf leads, but is not told apart from pop"):
+        for sentence in ("pop beats mf", "mf leads, but its lead over pop is not decided"):
             before = text.split(sentence)[:-1]
             assert before
             assert all(DOUBT in part[-150:] for part in before), text
@@ -131,19 +131,25 @@ def test_what_the_truth_says_does_not_rest_on_the_random_exposures() -> None:
     assert "relied on" not in headline(panels(only_truth)[0])
 
 
+def test_what_rests_on_heldout_pairs_only_is_not_doubted(tmp_path: Path) -> None:
+    mixed = answers((OVERLAP,), by="holdout")
+    assert all("relied on" not in sentence for _, sentence in verdicts(panels(mixed)))
+    only_heldout = mixed._replace(estimates=[row for row in mixed.estimates if row.estimator == "holdout"])
+    for text in ways(only_heldout, tmp_path):
+        assert text.startswith("Do not rely on numbers that rest on the random exposures")
+        assert "pop beats mf" in text
+        assert DOUBT not in text
+        assert "naive: no estimate over all candidates" in text
+
+
 def test_each_metric_has_its_own_verdict_everywhere(tmp_path: Path) -> None:
     for text in ways(answers(), tmp_path):
-        told = text[text.index("Who is best, metric by metric") :]
-        assert "recall@10" in told
-        first, second = "mf leads, but is not told apart from pop, by URE balanced", "recall@50"
-        assert (
-            told.index("recall@10")
-            < told.index(first)
-            < told.index(second)
-            < told.index("pop beats mf, by URE balanced")
-        )
+        verdicts_part = text[text.index("The best model, metric by metric") :]
+        parts = ("recall@10", "mf leads, but its lead over pop is not decided, by URE balanced")
+        places = [verdicts_part.index(part) for part in (*parts, "recall@50", "pop beats mf, by URE balanced")]
+        assert places == sorted(places)
     for text in (printed(answers(), 200), page(answers(), tmp_path)["body"]):
-        assert text.count("Who beats whom, by URE balanced recall@") == 2
+        assert text.count("Which model beats which, by URE balanced recall@") == 2
 
 
 def test_one_metric_or_one_model_needs_no_list_of_verdicts(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_names_that_are_markup_math_or_control_characters_are_readable_everywher
     assert "<b>" not in save_html(given, {}, None, tmp_path / "r.html").read_text()
 
 
-def test_labels_of_the_picture_tell_models_apart() -> None:
+def test_labels_of_models_differ_in_the_picture() -> None:
     names = ("ranker_2026-11-14_candidate", "ranker_2026-11-15_candidate")
     texts = [text.get_text() for text in drawn(answers(models=names))]
     for label in ("ranker_…11-14_c…", "ranker_…11-15_c…"):

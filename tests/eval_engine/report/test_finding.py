@@ -45,20 +45,20 @@ def test_traditional_wrong_and_ure_right():
     )
     assert (
         conclusion(panel)
-        == "Traditional recall@5 puts m1 above m0; the truth at 10 is the other way round. URE has it right."
+        == "Traditional recall@5 puts m1 above m0; the truth at 10 is the other way round. Every estimate has it right."
     )
-    assert headline(panel) == "Traditional recall@5 picks m1; the best model by recall@10 is m0, and URE finds it"
+    assert headline(panel).endswith("picks m1; the best model by recall@10 is m0, and every estimate finds it")
 
 
 def test_nothing_wrong_is_said_as_plainly():
     panel = panel_of({"full_macro": (0.3, 0.2, 0.1), "traditional": (0.7, 0.6, 0.5), "ure_macro": (0.3, 0.2, 0.1)})
     assert (
         conclusion(panel)
-        == "Traditional recall@5 orders all 3 pairs of models as the truth at 10 does. URE has every pair right."
+        == "Traditional recall@5 orders all 3 pairs of models as the truth at 10 does. URE macro has every pair right."
     )
     assert (
         headline(panel)
-        == "Traditional recall@5 orders all 3 pairs of models as the truth does; URE orders no pair wrong"
+        == "Traditional recall@5 orders all 3 pairs of models as the truth does; URE macro orders no pair wrong"
     )
 
 
@@ -71,7 +71,7 @@ def test_ure_wrong_is_not_hidden():
 
 def test_both_wrong():
     panel = panel_of({"full_macro": (0.3, 0.1), "traditional": (0.5, 0.6), "ure_macro": (0.1, 0.3)})
-    assert headline(panel) == "Traditional recall@5 picks m1; the best model by recall@10 is m0, and URE misses it too"
+    assert headline(panel).endswith("picks m1; the best model by recall@10 is m0, and URE macro misses it too")
     assert "has it right" not in conclusion(panel)
 
 
@@ -88,7 +88,7 @@ def test_noise_is_called_noise(half, noisy):
     assert ("within the noise" in headline(panel)) is noisy
 
 
-def test_without_truth_nobody_is_called_wrong():
+def test_without_truth_no_scheme_is_called_wrong():
     panel = panel_of({"traditional": (0.5, 0.6), "ure_macro": (0.3, 0.1), "ure_micro": (0.3, 0.1)})
     text = conclusion(panel)
     assert text.startswith(
@@ -96,7 +96,8 @@ def test_without_truth_nobody_is_called_wrong():
     )
     assert "wrong" not in text
     assert "right." not in text
-    assert headline(panel) == "Traditional recall@5 picks m1, URE recall@10 picks m0"
+    assert headline(panel) == "Traditional recall@5 picks m1, URE macro recall@10 picks m0"
+    assert "URE macro is an estimate of recall@10, and traditional recall@5 is not." in text
 
 
 def test_without_truth_agreement_is_said():
@@ -154,7 +155,7 @@ def test_balanced_ure_is_named_where_only_it_is_right():
         }
     )
     assert "URE balanced has it right." in conclusion(panel)
-    assert headline(panel).endswith("and of the URE estimates only URE balanced finds it")
+    assert headline(panel).endswith("and of the estimates only URE balanced finds it")
     panel = panel_of(
         {
             "full_macro": (0.3, 0.1),
@@ -165,7 +166,7 @@ def test_balanced_ure_is_named_where_only_it_is_right():
         }
     )
     assert "URE balanced and URE macro have it right." in conclusion(panel)
-    assert headline(panel).endswith("and of the URE estimates only URE balanced and URE macro find it")
+    assert headline(panel).endswith("and of the estimates only URE balanced and URE macro find it")
 
 
 def test_an_undefined_ure_is_neither_right_nor_wrong():
@@ -175,8 +176,8 @@ def test_an_undefined_ure_is_neither_right_nor_wrong():
         "ure_balanced": (None, None),
         "ure_macro": (0.3, 0.1),
     }
-    assert conclusion(panel_of(columns)).endswith("URE has it right.")
-    assert headline(panel_of(columns)).endswith("and URE finds it")
+    assert conclusion(panel_of(columns)).endswith("URE macro has it right.")
+    assert headline(panel_of(columns)).endswith("and URE macro finds it")
     alone = panel_of({"full_mean": (0.3, 0.1), "ure_mean": (None, None)})
     assert "right" not in conclusion(alone)
     assert headline(alone) == "recall@10 of 2 models"

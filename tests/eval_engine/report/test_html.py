@@ -11,12 +11,12 @@ EVIL = '<script>alert("x")</script> & $title'
 
 
 def rows(names=("a", "b")):
-    found = []
+    made = []
     for i, name in enumerate(names):
-        found.append(
+        made.append(
             EstimateRow(name, "full_macro", "recall", 10, 0.3 - 0.1 * i, None, None, None, 1000, 20, "the mean recall")
         )
-        found.append(
+        made.append(
             EstimateRow(
                 name,
                 "traditional",
@@ -31,7 +31,7 @@ def rows(names=("a", "b")):
                 "something <else>",
             )
         )
-        found.append(
+        made.append(
             EstimateRow(
                 name,
                 "ure_macro",
@@ -46,7 +46,7 @@ def rows(names=("a", "b")):
                 "mean recall of some users" if i else None,
             )
         )
-    return found
+    return made
 
 
 def saved(tmp_path, rows, *args, comparisons=()):
@@ -107,15 +107,11 @@ def test_the_picture_is_inside_and_nothing_is_loaded(tmp_path):
 
 def test_cells_orders_estimands_and_users(tmp_path):
     page = saved(tmp_path, rows(), {"run_id": "r1"}, None)
-    assert (
-        '<td><strong>0.3000</strong><small>–</small></td><td>0.5000 <span class="clear">▼1</span><small>0.4800 to 0.5200</small></td>'
-        in page
-    )
+    first = "<td><strong>0.3000</strong><small>–</small></td>"
+    assert f'{first}<td>0.5000 <span class="clear">▼1</span><small>0.4800 to 0.5200</small></td>' in page
     assert '<th scope="row">b</th><td>0.2000<small>–</small></td>' in page
-    assert (
-        '<span class="clear">b</span> → <span class="clear">a</span></td><td>1 of 1 pairs unlike the truth, 1 of them clear'
-        in page
-    )
+    arrows = '<span class="clear">b</span> → <span class="clear">a</span></td>'
+    assert f"{arrows}<td>1 of 1 pairs unlike the truth, 1 of them clear" in page
     assert "a; undefined: b" in page
     assert '<th scope="row">truth</th><td>the mean recall</td><td>1,000</td><td>20</td>' in page
     assert '<th scope="row">URE macro</th><td>mean recall of some users</td><td>900</td><td>120</td>' in page
@@ -134,7 +130,7 @@ def test_no_rows(tmp_path):
     assert "There are no estimates to report." in "".join(parsed(saved(tmp_path, [], {}, None)).text)
 
 
-def test_reasons_ties_and_whom_are_on_the_page(tmp_path):
+def test_reasons_ties_and_left_out_users_are_on_the_page(tmp_path):
     tied = [row._replace(ties_low=0.1, ties_high=0.4, left_out="users <without>") for row in rows()]
     page = saved(tmp_path, [row._replace(reason="no <user>") if row.value is None else row for row in tied], {}, None)
     text = parsed(page).text
@@ -153,3 +149,15 @@ def test_an_auc_page_has_no_empty_columns(tmp_path):
     assert "<h2>auc</h2>" in page
     assert "auc@0" not in page
     assert "URE&#x27;s target<small>auc</small>" in page
+
+
+def test_what_describes_lists_has_no_best_model_and_no_order(tmp_path):
+    lists = [
+        EstimateRow(model, "lists", "coverage", 10, value, None, None, None, 10, 0, "words")
+        for model, value in (("a", 0.8), ("b", 0.7))
+    ]
+    page = saved(tmp_path, lists, {}, None)
+    parsed(page)
+    assert "0.8000" in page
+    assert "<strong>" not in page
+    assert "best first" not in page

@@ -20,14 +20,14 @@ TRADITIONAL = Scheme("traditional", Metric("recall", 5))
 
 
 def rows(scheme: Scheme, values: dict[str, float | None], half: float | None = None) -> list[EstimateRow]:
-    found = []
+    made = []
     for model, value in values.items():
         low, high = (None, None) if half is None or value is None else (value - half, value + half)
         se = None if half is None else half / 1.96
-        found.append(
+        made.append(
             EstimateRow(model, scheme.estimator, scheme.metric.name, scheme.metric.k, value, se, low, high, 100, 0, "")
         )
-    return found
+    return made
 
 
 def panel_of(*parts: list[EstimateRow]) -> Panel:
@@ -50,9 +50,9 @@ def test_a_scheme_without_a_row_for_a_model_leaves_it_undefined():
 
 def test_one_flip_with_its_gaps():
     panel = panel_of(rows(TRUTH, {"a": 0.3, "b": 0.1}), rows(TRADITIONAL, {"a": 0.50, "b": 0.54}, half=0.01))
-    (found,) = agreements(panel)
-    assert found.n_pairs == 1
-    (flip,) = found.flips
+    (compared,) = agreements(panel)
+    assert compared.n_pairs == 1
+    (flip,) = compared.flips
     assert (flip.above, flip.below, flip.clear) == ("b", "a", True)
     assert flip.gap == pytest.approx(0.04)
     assert flip.reference_gap == pytest.approx(0.2)
@@ -90,7 +90,8 @@ def test_an_interval_cut_off_at_zero_keeps_its_uncut_half_width():
 
 def pair(scheme: Scheme, a: str, b: str, difference: float, p_holm: float | None) -> ComparisonRow:
     return ComparisonRow(
-        scheme.estimator, scheme.metric.name, scheme.metric.k, a, b, difference, None, None, 0.95, p_holm, p_holm, "not decided"
+        scheme.estimator, scheme.metric.name, scheme.metric.k, a, b, difference, None, None, 0.95, p_holm, p_holm,
+        "not decided",
     )  # fmt: skip
 
 
@@ -124,34 +125,34 @@ def test_ties_and_undefined_are_undecided_not_flipped():
         rows(TRUTH, {"a": 0.3, "b": 0.2, "c": 0.1, "d": None}),
         rows(TRADITIONAL, {"a": 0.5, "b": 0.5, "c": 0.6, "d": 0.1}),
     )
-    (found,) = agreements(panel)
-    assert {(f.above, f.below) for f in found.flips} == {("c", "a"), ("c", "b")}
-    assert set(found.undecided) == {("a", "b"), ("a", "d"), ("b", "d"), ("c", "d")}
-    assert found.n_pairs == 6
+    (compared,) = agreements(panel)
+    assert {(f.above, f.below) for f in compared.flips} == {("c", "a"), ("c", "b")}
+    assert set(compared.undecided) == {("a", "b"), ("a", "d"), ("b", "d"), ("c", "d")}
+    assert compared.n_pairs == 6
 
 
 def test_one_model_has_no_pairs():
-    (found,) = agreements(panel_of(rows(TRUTH, {"a": 0.3}), rows(TRADITIONAL, {"a": 0.5})))
-    assert (found.n_pairs, found.flips, found.undecided) == (0, (), ())
+    (compared,) = agreements(panel_of(rows(TRUTH, {"a": 0.3}), rows(TRADITIONAL, {"a": 0.5})))
+    assert (compared.n_pairs, compared.flips, compared.undecided) == (0, (), ())
 
 
-def test_without_truth_traditional_is_held_against_ure_and_ure_against_nothing():
+def test_without_truth_the_naive_scheme_is_compared_with_the_estimate_and_that_with_nothing():
     panel = panel_of(
         rows(URE, {"a": 0.3, "b": 0.1}, half=0.01),
         rows(MICRO, {"a": 0.1, "b": 0.3}, half=0.01),
         rows(TRADITIONAL, {"a": 0.5, "b": 0.6}, half=0.01),
     )
-    (found,) = agreements(panel)
-    assert (found.scheme, found.reference) == (TRADITIONAL, URE)
-    assert [(f.above, f.below, f.clear) for f in found.flips] == [("b", "a", True)]
+    (compared,) = agreements(panel)
+    assert (compared.scheme, compared.reference) == (TRADITIONAL, URE)
+    assert [(f.above, f.below, f.clear) for f in compared.flips] == [("b", "a", True)]
 
 
 def test_ure_micro_is_the_reference_where_it_is_all_there_is():
-    (found,) = agreements(panel_of(rows(MICRO, {"a": 0.3, "b": 0.1}), rows(TRADITIONAL, {"a": 0.5, "b": 0.6})))
-    assert found.reference == MICRO
+    (compared,) = agreements(panel_of(rows(MICRO, {"a": 0.3, "b": 0.1}), rows(TRADITIONAL, {"a": 0.5, "b": 0.6})))
+    assert compared.reference == MICRO
 
 
-def test_with_truth_every_ure_is_held_against_it_too():
+def test_with_truth_every_estimate_is_compared_with_it_too():
     panel = panel_of(
         rows(TRUTH, {"a": 0.3, "b": 0.1}), rows(URE, {"a": 0.3, "b": 0.1}), rows(MICRO, {"a": 0.1, "b": 0.3})
     )
@@ -178,7 +179,7 @@ VALUES = st.dictionaries(
 @given(VALUES, VALUES)
 def test_every_pair_is_agreed_flipped_or_undecided(truth, scheme):
     panel = panel_of(rows(TRUTH, truth), rows(URE, scheme))
-    found = agreement(panel, URE, TRUTH)
+    compared = agreement(panel, URE, TRUTH)
     flips, undecided, agreed = set(), set(), 0
     for a in "abcdef":
         for b in "abcdef":
@@ -191,7 +192,7 @@ def test_every_pair_is_agreed_flipped_or_undecided(truth, scheme):
                     flips.add((a, b) if scheme[a] > scheme[b] else (b, a))
                 else:
                     agreed += 1
-    assert {(f.above, f.below) for f in found.flips} == flips
-    assert {frozenset(pair) for pair in found.undecided} == undecided
-    assert found.n_pairs - len(found.flips) - len(found.undecided) == agreed
-    assert all(isinstance(f, Flip) and f.gap > 0 and f.reference_gap > 0 for f in found.flips)
+    assert {(f.above, f.below) for f in compared.flips} == flips
+    assert {frozenset(pair) for pair in compared.undecided} == undecided
+    assert compared.n_pairs - len(compared.flips) - len(compared.undecided) == agreed
+    assert all(isinstance(f, Flip) and f.gap > 0 and f.reference_gap > 0 for f in compared.flips)

@@ -1,4 +1,4 @@
-"""Who beats whom, on pairs made by hand."""
+"""Which model beats which, on pairs made by hand."""
 
 import math
 from itertools import combinations
@@ -25,7 +25,10 @@ from eval_engine.report.panel import Panel, panels
 def panel_of(
     values: dict[str, float | None], verdicts: dict[tuple[str, str], str], estimator: str = "ure_balanced"
 ) -> Panel:
-    """One estimator; pairs that have no verdict are `a better` for the larger value. Pairs are stored in the order of names, as the table has them."""
+    """One estimator; pairs that have no verdict are `a better` for the larger value.
+
+    Pairs are stored in the order of names, as the table has them.
+    """
     rows = [
         EstimateRow(m, estimator, "recall", 10, v, None, None, None, 100, 5, "", chance_best=0.5)
         for m, v in values.items()
@@ -62,23 +65,23 @@ def panel_of(
     return panel
 
 
-def found(values: dict[str, float | None], verdicts: dict[tuple[str, str], str] | None = None) -> PairwiseWins:
-    told = pairwise_wins(panel_of(values, verdicts or {}))
-    assert told is not None
-    return told
+def wins_of(values: dict[str, float | None], verdicts: dict[tuple[str, str], str] | None = None) -> PairwiseWins:
+    wins = pairwise_wins(panel_of(values, verdicts or {}))
+    assert wins is not None
+    return wins
 
 
 def test_best_first_and_every_pair_said_of_the_better_one():
-    told = found({"a": 0.1, "b": 0.3, "c": 0.2, "d": None})
-    assert told.models == ("b", "c", "a")
-    assert [(row.model_a, row.model_b, row.verdict, row.wins) for row in told.pairs] == [
+    wins = wins_of({"a": 0.1, "b": 0.3, "c": 0.2, "d": None})
+    assert wins.models == ("b", "c", "a")
+    assert [(row.model_a, row.model_b, row.verdict, row.wins) for row in wins.pairs] == [
         ("b", "c", "a better", 1),
         ("b", "a", "a better", 3),
         ("c", "a", "a better", 3),
     ]
-    assert all(row.difference > 0 for row in told.pairs)
-    assert told.pair("a", "b").verdict == "b better"
-    assert told.pair("a", "d") is None
+    assert all(row.difference > 0 for row in wins.pairs)
+    assert wins.pair("a", "b").verdict == "b better"
+    assert wins.pair("a", "d") is None
 
 
 def test_nothing_where_nothing_was_compared():
@@ -101,8 +104,8 @@ def test_the_best_estimate_speaks_and_the_truth_where_there_is_no_other():
         pairs = [
             ComparisonRow(e, metric, 10, "a", "b", -0.1, None, None, 0.95, 0.1, 0.1, "not decided") for e in estimators
         ]
-        told = pairwise_wins(panels(Answers(rows, pairs))[0])
-        return told.by if told else ""
+        wins = pairwise_wins(panels(Answers(rows, pairs))[0])
+        return wins.by if wins else ""
 
     recall = ("full_macro", "traditional", "ure_micro", "ure_macro", "ure_balanced")
     assert speaker(*recall) == "URE balanced recall@10"
@@ -114,29 +117,26 @@ def test_the_best_estimate_speaks_and_the_truth_where_there_is_no_other():
 
 def test_the_outcome_in_words():
     three = {"a": 0.3, "b": 0.2, "c": 0.1}
-    assert outcome(found({"a": 0.3, "b": 0.2})) == "a beats b"
-    assert outcome(found(three)) == "a beats every other model"
-    assert outcome(found(three, {("a", "b"): "not decided"})) == "a leads, but is not told apart from b and beats c"
-    assert (
-        outcome(found(three, {("a", "b"): "equivalent", ("a", "c"): "not decided"}))
-        == "a leads, but is not told apart from c and is equivalent to b"
-    )
-    assert (
-        outcome(found(three, {("a", "b"): "not decided", ("a", "c"): "not decided"}))
-        == "a leads, but is not told apart from b and c"
-    )
+    assert outcome(wins_of({"a": 0.3, "b": 0.2})) == "a beats b"
+    assert outcome(wins_of(three)) == "a beats every other model"
+    one_open = outcome(wins_of(three, {("a", "b"): "not decided"}))
+    assert one_open == "a leads, but its lead over b is not decided and it beats c"
+    equivalent = outcome(wins_of(three, {("a", "b"): "equivalent", ("a", "c"): "not decided"}))
+    assert equivalent == "a leads, but its lead over c is not decided and it is equivalent to b"
+    both_open = outcome(wins_of(three, {("a", "b"): "not decided", ("a", "c"): "not decided"}))
+    assert both_open == "a leads, but its lead over b and c is not decided"
 
 
 @pytest.mark.parametrize("n", [2, FEW, FEW + 1, 20])
 def test_of_many_models_the_terminal_shows_neighbours_and_the_best_against_all(n):
-    told = found({f"m{i:02}": 1 - i / 100 for i in range(n)})
-    assert len(told.pairs) == math.comb(n, 2)
-    assert len(told.shown) == (math.comb(n, 2) if n <= FEW else 2 * n - 3)
-    assert set(told.shown) <= set(told.pairs)
+    wins = wins_of({f"m{i:02}": 1 - i / 100 for i in range(n)})
+    assert len(wins.pairs) == math.comb(n, 2)
+    assert len(wins.shown) == (math.comb(n, 2) if n <= FEW else 2 * n - 3)
+    assert set(wins.shown) <= set(wins.pairs)
 
 
 def test_texts():
-    pair = found({"a": 0.3, "b": 0.2}).pairs[0]
+    pair = wins_of({"a": 0.3, "b": 0.2}).pairs[0]
     undecided = pair._replace(verdict="not decided")
     assert (verdict_text(pair), verdict_text(pair.turned()), verdict_text(undecided)) == (
         "better",
@@ -161,7 +161,7 @@ def test_texts():
 
 
 def test_chances_leave_out_those_without():
-    told = found({"a": 0.3, "b": 0.2, "c": 0.1})
-    assert chances_text(told._replace(chances=(0.9, 0.1, 0.001))) == "a 90 %, b 10 %, the other <1 %"
-    assert chances_text(told._replace(chances=(1.0, 0.0, 0.0))) == "a >99 %, the other 2 <1 %"
-    assert chances_text(told._replace(chances=(None, None, None))) == ""
+    wins = wins_of({"a": 0.3, "b": 0.2, "c": 0.1})
+    assert chances_text(wins._replace(chances=(0.9, 0.1, 0.001))) == "a 90 %, b 10 %, the other <1 %"
+    assert chances_text(wins._replace(chances=(1.0, 0.0, 0.0))) == "a >99 %, the other 2 <1 %"
+    assert chances_text(wins._replace(chances=(None, None, None))) == ""

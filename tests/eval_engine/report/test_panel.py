@@ -1,4 +1,4 @@
-"""Which rows belong together, what they are held against, and how models are sorted."""
+"""Which rows belong together, what they are compared with, and how models are sorted."""
 
 import math
 
@@ -29,8 +29,24 @@ def test_one_panel_per_target_and_traditional_stands_beside_each():
     assert [str(s) for s in large.schemes] == ["traditional recall@1", "traditional recall@3", "URE macro recall@20"]
 
 
-def test_a_traditional_scheme_alone_has_no_target():
-    assert panels(Answers([row("m", "traditional", 0.5)])) == []
+def test_a_naive_scheme_of_the_targets_cutoffs_stands_beside_its_own_and_another_beside_each():
+    rows = [row("m", name, 0.1, k) for name in ("ure_macro", "holdout") for k in (5, 20)]
+    small, large = panels(Answers([*rows, row("m", "traditional", 0.5, 5)]))
+    assert [str(s) for s in small.schemes] == ["traditional recall@5", "held-out pairs recall@5", "URE macro recall@5"]
+    assert [str(s) for s in large.schemes] == [
+        "traditional recall@5",
+        "held-out pairs recall@20",
+        "URE macro recall@20",
+    ]
+
+
+def test_naive_schemes_alone_are_reported_as_such():
+    rows = [row(model, "holdout", value) for model, value in (("m", 0.5), ("n", 0.6))]
+    (panel,) = panels(Answers(rows))
+    assert panel.models == ("n", "m")
+    assert panel.best_estimate == panel.reference == Scheme("holdout", Metric("recall", 10))
+    assert not panel.has_truth
+    assert panel.best_estimate.spoken == "held-out pairs (naive: no estimate over all candidates)"
 
 
 def test_models_are_sorted_by_the_truth_undefined_last_ties_by_name():
@@ -62,12 +78,16 @@ def test_models_are_sorted_by_ure_where_there_is_no_truth():
 
 
 def test_an_estimator_unknown_to_the_report_is_a_column_all_the_same():
-    (panel,) = panels(Answers([row("a", "ure_stratified", 0.1), row("a", "full_micro", 0.1)]))
-    assert [s.label for s in panel.schemes] == ["URE micro's target", "ure stratified"]
+    rows = [row("a", name, 0.1) for name in ("z_own", "ure_micro", "full_macro", "an_own\n")]
+    (panel,) = panels(Answers(rows))
+    assert [s.label for s in panel.schemes] == ["truth", "URE micro", "an own\\n", "z own"]
+    assert [s.role for s in panel.schemes] == ["truth", "estimate", "estimate", "estimate"]
+    assert panel.best_estimate.estimator == "ure_micro"
+    assert panels(Answers(rows[:1]))[0].best_estimate.estimator == "z_own"
 
 
 def test_two_rows_for_one_cell_are_an_error_that_names_it():
-    with pytest.raises(DataError, match=r"model='a', estimator='ure_macro', metric=recall@10"):
+    with pytest.raises(DataError, match=r"model='a', estimator='ure_macro', metric=recall@10, slice='all'"):
         panels(Answers([row("a", "ure_macro", 0.1), row("a", "ure_macro", 0.2)]))
 
 
@@ -129,20 +149,20 @@ def test_a_truth_without_any_value_is_no_judge():
     assert (panel.has_truth, panel.reference.estimator) == (False, "ure_macro")
 
 
-def test_panels_come_in_the_order_that_was_asked_for_else_recall_first():
+def test_panels_come_in_the_order_that_was_asked_for_else_by_name():
     rows = [
         row("a", "ure_macro", 0.1, 0, "auc"),
         row("a", "ure_macro", 0.1, 20),
         row("a", "ure_macro", 0.1, 5),
         row("a", "ure_mean", 0.1, 5, "dcg"),
     ]
-    assert [str(panel.target) for panel in panels(Answers(rows))] == ["recall@5", "recall@20", "dcg@5", "auc"]
+    assert [str(panel.target) for panel in panels(Answers(rows))] == ["auc", "dcg@5", "recall@5", "recall@20"]
     asked = (Metric("dcg", 5), Metric("recall", 20))
     assert [str(panel.target) for panel in panels(Answers(rows, metrics=asked))] == [
         "dcg@5",
         "recall@20",
-        "recall@5",
         "auc",
+        "recall@5",
     ]
 
 

@@ -97,6 +97,15 @@ def test_the_target_is_chosen_by_name(tmp_path):
     assert first.read_bytes() == named.read_bytes() != other.read_bytes()
 
 
+def test_a_metric_of_lists_is_not_drawn_where_there_is_another(tmp_path):
+    lists = [row._replace(estimator="lists", metric="coverage") for row in rows(("a", "b"), ("full_macro",))]
+    recall = rows(("a", "b"))
+    both = Answers([*lists, *recall], metrics=(Metric("coverage", 10),))
+    first = save_plot(both, tmp_path / "1.png").read_bytes()
+    assert first == save_plot(both, tmp_path / "2.png", target=Metric("recall", 10)).read_bytes()
+    size(save_plot(Answers(lists), tmp_path / "3.png"))
+
+
 def test_an_unknown_target_is_an_error_that_lists_the_known(tmp_path):
     with pytest.raises(DataError, match=r"recall@7.*Metrics with rows: recall@10"):
         save_plot(Answers(rows()), tmp_path / "r.png", target=Metric("recall", 7))

@@ -1,4 +1,4 @@
-"""Verdicts in the terminal and on the page: one line each, text from outside escaped, nothing where there is nothing."""
+"""Checks in the terminal and on the page: one line each, text from outside escaped, nothing without a check."""
 
 import io
 import re

@@ -38,9 +38,9 @@ def study(groups: dict[str, str] | None = None, models: tuple[str, ...] = tuple(
 
 
 def test_the_headline_is_hard_negatives_above_debiasing_where_that_is_so():
-    assert (
-        headline(study())
-        == "Traditional recall@5 of 10 exposures puts negs, hard negatives and no debiasing, above dr, ips: truly it is below"
+    assert headline(study()) == (
+        "Traditional recall@5 of 10 exposures puts negs, hard negatives and no debiasing, above dr, ips: truly it is "
+        "below"
     )
     assert (
         headline(study({})) == "Traditional recall@5 of 10 exposures puts negs first; it is truly 3rd of 5 by recall@2"
@@ -52,27 +52,27 @@ def test_the_headline_is_hard_negatives_above_debiasing_where_that_is_so():
     )
 
 
-def test_sentences_tell_picks_pairs_and_peaks():
-    told = " ".join(sentences(study()))
-    assert "puts negs (hard negatives) first; it is truly 3rd of 5 by recall@2." in told
-    assert "2 models are truly better than negs and placed below it, 2 of them debiased." in told
+def test_sentences_have_picks_pairs_and_peaks():
+    texts = " ".join(sentences(study()))
+    assert "puts negs (hard negatives) first; it is truly 3rd of 5 by recall@2." in texts
+    assert "2 models are truly better than negs and placed below it, 2 of them debiased." in texts
     assert (
         "stands highest under the traditional scheme, 1st: above 2 debiased models that are truly better (dr, ips)."
-        in told
+        in texts
     )
-    assert "URE macro puts ips first, truly 1st" in told
-    assert "of 10, by true recall@2 with 10 exposures: traditional 7, URE macro 0, URE micro 0" in told
-    assert "fewest over the cutoffs of each: traditional 0 (at 1), URE macro 0 (at 2), URE micro 0 (at 2)" in told
-    assert "URE macro 4% below and URE micro 0% above true recall@2" in told
+    assert "URE macro puts ips first, truly 1st" in texts
+    assert "of 10, by true recall@2 with 10 exposures: traditional 7, URE macro 0, URE micro 0" in texts
+    assert "fewest over the cutoffs of each: traditional 0 (at 1), URE macro 0 (at 2), URE micro 0 (at 2)" in texts
+    assert "URE macro 4% below and URE micro 0% above true recall@2" in texts
 
 
 def test_peaks_name_every_highest_point():
-    found = {(p.scheme, p.k): p for p in peaks(study().agreement)}
-    assert found["traditional", 5].kendall == (50, 60)
-    assert found["traditional", 5].predicted == 50.0
-    assert found["traditional", 1].kendall == (1, 2, 10)
-    assert found["ure_macro", 10].predicted == 10.0
-    assert found["traditional", 5].highest_kendall == pytest.approx(1.0)
+    curves = {(p.scheme, p.k): p for p in peaks(study().agreement)}
+    assert curves["traditional", 5].kendall == (50, 60)
+    assert curves["traditional", 5].predicted == 50.0
+    assert curves["traditional", 1].kendall == (1, 2, 10)
+    assert curves["ure_macro", 10].predicted == 10.0
+    assert curves["traditional", 5].highest_kendall == pytest.approx(1.0)
 
 
 def test_places_and_wrong_pairs():

@@ -1,4 +1,4 @@
-"""Who beats whom in the terminal and on the page: short, whole, and with names as they are."""
+"""Which model beats which, in the terminal and on the page: short, whole, and with names as they are."""
 
 import io
 from itertools import combinations
@@ -81,12 +81,13 @@ def test_four_models_take_a_dozen_lines():
     lines = printed(panel_of(["mf_ips", "mf", "popularity", "random"]))
     assert len(lines) <= 12
     text = "\n".join(lines)
-    told = " ".join(lines)
-    assert told.startswith(
-        f"{QUESTION}, by URE balanced recall@10: mf_ips leads, but is not told apart from mf and beats popularity and random"
+    in_one = " ".join(lines)
+    assert in_one.startswith(
+        f"{QUESTION}, by URE balanced recall@10: mf_ips leads, but its lead over mf is not decided and it beats "
+        "popularity and random"
     )
     assert "mf_ips     mf         0.0100 -0.0100 to 0.0300 not decided   88–1,026–60  4,069" in text
-    assert "Chance to be the best: mf_ips 50 %, mf 50 %, the other 2 <1 %." in told
+    assert "Chance to be the best: mf_ips 50 %, mf 50 %, the other 2 <1 %." in in_one
 
 
 def test_columns_without_anything_are_left_out():
@@ -134,3 +135,25 @@ def test_the_picture_grows_by_the_matrix_and_is_the_same_for_the_same_rows(tmp_p
     )
     assert save_plot(turned, tmp_path / "2.png").read_bytes() == with_pairs
     assert len(save_plot(answers._replace(comparisons=()), tmp_path / "3.png").read_bytes()) < len(with_pairs)
+
+
+def test_beside_an_estimate_stands_the_true_difference_where_there_is_a_truth():
+    answers = answers_of(["a", "b"])
+    truth = [
+        row._replace(estimator="full_macro", value=v) for row, v in zip(answers.estimates, (0.3, 0.2), strict=True)
+    ]
+    (pair,) = answers.comparisons
+    for p_holm, text in ((0.001, "0.1000"), (0.4, "0.1000 ?")):
+        true_pair = pair._replace(estimator="full_macro", difference=0.1, low=0.05, high=0.15, p_holm=p_holm)
+        both = Answers([*answers.estimates, *truth], [pair, true_pair])
+        lines = printed(panels(both)[0], 120)
+        assert [line for line in lines if f" {text} " in line]
+        assert any("Truly: the difference by the truth" in line for line in lines)
+        assert f"<td>{text}<small>0.0500 to 0.1500</small></td>" in wins_html(panels(both)[0])
+    assert "truly" not in "".join(printed(panels(answers)[0])).lower()
+
+
+def test_a_column_without_room_is_named():
+    names = ["a_name_of_some_length", "another_name_of_some_length"]
+    assert "88–1,026–60" not in "\n".join(printed(panel_of(names)))
+    assert "won–tied–lost: on the page." in " ".join(printed(panel_of(names)))

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none that Spark can run on; real scripts stand in for old Javas."""
+"""Which Java is chosen, and the error if there is none that Spark can run on. Shell scripts stand in for old Javas."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""One spelling of a URI per library, and what is said of a store that Spark does not reach.
+"""One spelling of a URI per library, and the errors for a store that Spark does not reach.
 
-With a real S3 server: tests/faults/object_store.py.
+tests/faults/object_store.py tests against a real S3 server.
 """
 
 import os
@@ -36,8 +36,8 @@ def test_other_paths_are_spelled_alike(written: str) -> None:
     assert {spelled(written, library) for library in ("spark", "arrow", "delta-rs")} == {written}
 
 
-def test_arrow_finds_the_place_of_either_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # else it asks AWS for the bucket's region
+def test_arrow_takes_either_spelling_for_the_same_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # else Arrow asks AWS for the bucket's region
     assert located("s3a://b/x")[1] == located("s3://b/x")[1] == "b/x"
 
 
@@ -57,7 +57,7 @@ def test_a_store_without_a_file_system_names_the_package(spark: SparkSession, tm
 def test_a_server_that_does_not_answer_is_named_with_what_is_missing(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as closed:  # bound, and nobody listens
+    with socket.socket() as closed:  # bound, but not listening
         closed.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -65,7 +65,7 @@ def test_a_server_that_does_not_answer_is_named_with_what_is_missing(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
         with pytest.raises(PlumblineError) as raised:
             Lake(spark, "s3://b/lake")
-    assert raised.value.exit_code == 4  # it may answer later
+    assert raised.value.exit_code == 4  # a scheduler tries again: the server may answer later
     assert f"{endpoint} does not answer" in str(raised.value)
     assert f"--packages org.apache.hadoop:hadoop-aws:{hadoop_version()}" in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -78,21 +78,21 @@ def test_credentials_in_a_path_are_refused_and_not_shown(spark: SparkSession) ->
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_format_that_cannot_be_guessed_is_asked_for() -> None:
+def test_a_format_that_cannot_be_guessed_must_be_given() -> None:
     with pytest.raises(ConfigError, match=r"zzz://b/x: its format cannot be guessed.*Give `format`"):
         input_format(Input(path="zzz://b/x"))
 
 
-def test_spark_is_told_of_s3_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_gets_the_s3_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     assert s3_settings() == {}
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    told = s3_settings()
-    assert told["spark.hadoop.fs.s3a.endpoint"] == told["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://minio:9000"
-    assert told["spark.hadoop.fs.s3a.path.style.access"] == "true"
-    assert told["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
+    given = s3_settings()
+    assert given["spark.hadoop.fs.s3a.endpoint"] == given["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://minio:9000"
+    assert given["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert given["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
 
 
 def test_delta_rs_may_use_a_server_without_tls_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_delta_rs_may_use_a_server_without_tls_that_the_environment_names(monkey
     assert os.environ["AWS_ALLOW_HTTP"] == "true"
 
 
-def test_a_report_goes_to_a_folder_of_the_machine(small_run: Any) -> None:
+def test_the_report_folder_must_be_on_this_machine(small_run: Any) -> None:
     small_run.config["report"] = "s3://b/report"
     with pytest.raises(ConfigError, match="report: s3://b/report is not a folder of this machine"):
         load(small_run.write())

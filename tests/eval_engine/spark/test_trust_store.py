@@ -1,4 +1,4 @@
-"""The key store is one that Java reads: its own keytool lists every certificate with its fingerprint."""
+"""Java reads the key store: its keytool lists every certificate with its fingerprint."""
 
 import hashlib
 import re
@@ -17,5 +17,5 @@ def test_keytool_lists_what_was_stored(tmp_path: Path) -> None:
     (tmp_path / "trusted.jks").write_bytes(key_store(certificates))
     command = ["keytool", "-list", "-keystore", str(tmp_path / "trusted.jks"), "-storepass", PASSWORD]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = {digest.replace(":", "").lower() for digest in re.findall(r"\(SHA-256\): ([0-9A-F:]+)", listed)}
-    assert found == {hashlib.sha256(der).hexdigest() for der in certificates}
+    digests = {digest.replace(":", "").lower() for digest in re.findall(r"\(SHA-256\): ([0-9A-F:]+)", listed)}
+    assert digests == {hashlib.sha256(der).hexdigest() for der in certificates}

@@ -1,4 +1,4 @@
-"""What a worker does before a task: whatever its libraries hold is out of the garbage collection, also what a later task brought."""
+"""Before a task a worker freezes the objects of its libraries, also of those that a later task imported."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ prepare_worker()
 assert gc.get_freeze_count() == frozen, "a few objects are not worth it"
 library = [[n] for n in range(2 * FEW_OBJECTS)]
 prepare_worker()
-assert gc.get_freeze_count() >= frozen + 2 * FEW_OBJECTS, "what came later stays in the collection"
+assert gc.get_freeze_count() >= frozen + 2 * FEW_OBJECTS, "objects that came later are not frozen"
 
 
 class Knot:

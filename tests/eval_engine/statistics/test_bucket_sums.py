@@ -17,7 +17,7 @@ NUMBERS = (
 
 def summed(terms, low, high, row, n_rows):
     found = no_sums(n_rows)
-    add(found, terms, low, high, row)
+    add(found, terms, (low, high), row)
     return found
 
 
@@ -67,7 +67,7 @@ def test_order_and_cuts_do_not_matter():
     )
     on_and_on = no_sums(7)
     for s in (slice(0, 2500), slice(2500, None)):
-        add(on_and_on, (a[s], b[s]), a[s], a[s], row[s])
+        add(on_and_on, (a[s], b[s]), None, row[s])
     for other in (shuffled, merged, on_and_on):
         assert numbers(other) == numbers(whole)
         assert (other.counts == whole.counts).all()
@@ -89,9 +89,9 @@ def test_terms_too_large_to_be_exact():
 def test_sums_too_large_to_be_added_to():
     """Each batch alone would do."""
     found, large = no_sums(1), np.full(40, 3e8)
-    add(found, (large, np.ones(40)), large, large, np.zeros(40, np.int64))
+    add(found, (large, np.ones(40)), None, np.zeros(40, np.int64))
     with pytest.raises(ValueError, match="cannot be summed exactly"):
-        add(found, (large, np.ones(40)), large, large, np.zeros(40, np.int64))
+        add(found, (large, np.ones(40)), None, np.zeros(40, np.int64))
     both = Sums(*(np.concatenate([x, x]) for x in found))
     with pytest.raises(ValueError, match="cannot be added exactly"):
         added(both, np.zeros(2, np.int64), 1)

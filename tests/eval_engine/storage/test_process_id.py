@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from eval_engine.lake.commits import new_attempt, process_of
+from eval_engine.lake.part_files import new_attempt, process_of
 from eval_engine.storage.process_id import is_gone, process_id
 
 

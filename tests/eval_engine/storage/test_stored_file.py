@@ -19,8 +19,8 @@ def test_the_row_groups_that_hold_the_rows(tmp_path: Path) -> None:
         (95, None, (90, 100)),
         (0, 0, (0, 0)),
     ):
-        found = list(parquet_batches(file, ["n", "t"], first, end, 7))
-        rows = np.concatenate([batch["n"].to_numpy() for _, batch in found]) if found else np.zeros(0)
+        batches = list(parquet_batches(file, ["n", "t"], first, end, 7))
+        rows = np.concatenate([batch["n"].to_numpy() for _, batch in batches]) if batches else np.zeros(0)
         np.testing.assert_array_equal(rows, np.arange(*want))
-        assert all(row == batch["n"][0].as_py() for row, batch in found)
-        assert all(pa.types.is_dictionary(batch["t"].type) for _, batch in found)
+        assert all(row == batch["n"][0].as_py() for row, batch in batches)
+        assert all(pa.types.is_dictionary(batch["t"].type) for _, batch in batches)

@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.estimator import Terms
-from eval_engine.estimators.full_exposure import FULL_MACRO
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.traditional import TRADITIONAL
+from eval_engine.estimators.registry import formula
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 from eval_engine.positive import Positive
 from eval_engine.statistics.ratio import RatioSums, estimate, merge, ratio_sums
@@ -229,22 +228,24 @@ def all_rankings(n_items: int, positives: tuple[int, ...]) -> RankFacts:
 def test_theorem_1_averaged_over_all_rankings(n_items, e, k_bar, k, positives):
     facts = all_rankings(n_items, positives)
     assert k_bar / e == k / n_items
-    assert value(FULL_MACRO.terms(Labelled(facts, all_labelled=True), k, "expected")) == pytest.approx(
-        k / n_items, abs=1e-12
-    )
+    assert value(
+        formula("full_macro", "recall").terms(Labelled(facts, all_labelled=True), k, "expected")
+    ) == pytest.approx(k / n_items, abs=1e-12)
     for drawn in combinations(range(n_items), e):
         if set(drawn) & set(positives):
             exposed = Labelled(some_pairs(facts, np.isin(np.tile(np.arange(n_items), facts.n_users), drawn)))
-            assert value(TRADITIONAL.terms(exposed, k_bar, "expected")) == pytest.approx(k / n_items, abs=1e-12)
+            assert value(formula("traditional", "recall").terms(exposed.among, k_bar, "expected")) == pytest.approx(
+                k / n_items, abs=1e-12
+            )
 
 
 def test_theorem_1_says_nothing_of_one_ranking():
     facts = rank_facts(np.arange(6.0)[None, ::-1], items=[range(6)], values=[[1, 1, 0, 0, 0, 0]])  # a perfect one
-    truth = value(FULL_MACRO.terms(Labelled(facts, all_labelled=True), 2, "expected"))
+    truth = value(formula("full_macro", "recall").terms(Labelled(facts, all_labelled=True), 2, "expected"))
     drawn = [
         some_pairs(facts, np.isin(np.arange(6), subset)) for subset in combinations(range(6), 3) if {0, 1} & set(subset)
     ]
-    among = [value(TRADITIONAL.terms(Labelled(few), 1, "expected")) for few in drawn]
+    among = [value(formula("traditional", "recall").terms(Labelled(few).among, 1, "expected")) for few in drawn]
     assert truth == 1.0
     assert np.mean(among) == pytest.approx(
         (12 * 1 + 4 * 0.5) / 16

@@ -1,4 +1,4 @@
-"""A world of a few users and items, and weights that no start has."""
+"""A few users and items, and parameters drawn at a scale that no initialisation has."""
 
 from collections.abc import Callable
 
@@ -23,13 +23,13 @@ def tiny() -> Logged:
 
 @pytest.fixture
 def pairs() -> tuple[torch.Tensor, torch.Tensor]:
-    """Users, one of them twice and all kinds among them, with three items each."""
+    """Users with three items each: one user twice, and users of all kinds."""
     return torch.tensor([4, 3, 0, 5, 4]), torch.tensor([[0, 4, 2], [1, 1, 4], [3, 2, 0], [4, 0, 1], [2, 3, 1]])
 
 
 @pytest.fixture
 def filled() -> Fill:
-    """Every parameter drawn anew, at a scale where all of the formula shows."""
+    """Draws every parameter again, at a scale where every term of the formula matters."""
 
     def fill(model: Backbone) -> Backbone:
         generator = torch.Generator().manual_seed(1)

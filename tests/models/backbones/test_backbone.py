@@ -1,4 +1,4 @@
-"""Noise: rows of one draw for each process, and a hash that agrees with the one of ids."""
+"""Noise: each process gets its rows of one draw, and the hash equals that of models/keyed.py."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ def test_mix_has_the_bits_of_keyed_mix() -> None:
     assert (_mix(torch.from_numpy(keys)).numpy().view(np.uint64) == mix(keys.view(np.uint64))).all()
 
 
-def test_a_key_is_kept_or_not_whatever_is_asked_beside_it() -> None:
+def test_whether_a_key_is_kept_does_not_depend_on_other_keys() -> None:
     def kept(keys: torch.Tensor) -> torch.Tensor:
         return Noise(torch.Generator().manual_seed(1), 1, slice(0, 1), torch.device("cpu")).kept(keys, 0.3)
 
@@ -30,6 +30,6 @@ def test_a_key_is_kept_or_not_whatever_is_asked_beside_it() -> None:
     assert kept(keys).dtype == torch.bool
 
 
-def test_nothing_is_dropped_where_all_are_kept() -> None:
+def test_share_one_keeps_all_keys() -> None:
     noise = Noise(torch.Generator().manual_seed(1), 1, slice(0, 1), torch.device("cpu"))
     assert noise.kept(torch.arange(10_000), 1.0).all()

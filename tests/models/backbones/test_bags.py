@@ -1,4 +1,4 @@
-"""Sums over bags: a matrix product, empty bags and all, with gradients of any order."""
+"""Sums over bags equal a matrix product, also with empty bags, and have gradients of any order."""
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ def table() -> Tensor:
     return torch.randn(N_ROWS, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double).requires_grad_()
 
 
-@settings(deadline=None)  # torch takes its time once
+@settings(deadline=None)  # the first call of torch is slow
 @given(BAGS)
 def test_sums_match_loops(bags: list[list[tuple[int, float]]]) -> None:
     rows = table()
@@ -36,7 +36,7 @@ def test_sums_match_loops(bags: list[list[tuple[int, float]]]) -> None:
     np.testing.assert_allclose(bags_of(bags).sums(rows).detach().numpy(), expected, atol=1e-12)
 
 
-@settings(deadline=None)  # torch takes its time once
+@settings(deadline=None)  # the first call of torch is slow
 @given(BAGS)
 def test_twice_transposed_sums_as_before(bags: list[list[tuple[int, float]]]) -> None:
     once = bags_of(bags)

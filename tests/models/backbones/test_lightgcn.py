@@ -1,4 +1,4 @@
-"""LightGCN: the formula by loops over neighbours, its gradient, and no layers at all as matrix factorisation."""
+"""LightGCN equals loops over neighbours, also in its gradient; without layers it is matrix factorisation."""
 
 from collections.abc import Callable
 
@@ -76,5 +76,5 @@ def test_a_graph_without_edges(tiny: Logged, filled: Callable[..., LightGCN], pa
     torch.testing.assert_close(model(*pairs), plain(*pairs) / 4)
 
 
-def test_the_graph_is_no_part_of_the_state(tiny: Logged) -> None:
+def test_the_graph_is_not_part_of_the_state(tiny: Logged) -> None:
     assert list(LightGCN(tiny.positives(), 3, 2, torch.Generator()).state_dict()) == ["user.weight", "item.weight"]

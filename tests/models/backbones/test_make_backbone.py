@@ -1,4 +1,4 @@
-"""What holds for every backbone: it scores as it says, learns, repeats itself bit for bit, and leaves no gradient behind."""
+"""For every backbone: the scorer equals forward, it learns, is repeatable bit for bit, and keeps no gradient."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def bits(module: nn.Module) -> list[bytes]:
 
 
 def trained(backbone: Backbone, logged: Logged, steps: int) -> float:
-    """Steps on all pairs at once, labels as logged; the last loss, without the backbone's own."""
+    """Makes steps on all logged pairs; returns the last loss without the backbone's own term."""
     users, items = torch.from_numpy(logged.users), torch.from_numpy(logged.items).unsqueeze(1)
     labels = torch.from_numpy(logged.positive.astype(np.float32)).unsqueeze(1)
     optimizer, generator = Adam(backbone.parameters(), 0.03, 0.0), torch.Generator().manual_seed(0)
@@ -58,7 +58,7 @@ def trained(backbone: Backbone, logged: Logged, steps: int) -> float:
 
 
 def _loss(backbone: Backbone, numbers: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy, but for NMF, which has no number below zero, the squared error."""
+    """Cross-entropy; for NMF, whose numbers are not below zero, the squared error."""
     if type(backbone).__name__ == "NonNegativeFactorisation":
         return ((numbers - labels) ** 2).mean()
     return binary_cross_entropy_with_logits(numbers, labels)
@@ -78,7 +78,7 @@ def test_scorer_scores_as_forward_does(
 
 
 @every
-def test_a_pair_has_one_number_whatever_is_beside_it(
+def test_the_number_of_a_pair_does_not_depend_on_the_rest_of_the_batch(
     model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone], pairs: tuple[Tensor, Tensor]
 ) -> None:
     backbone = filled(made(model, tiny))
@@ -94,7 +94,7 @@ def test_overfits_ten_interactions(model: spec.Backbone) -> None:
     users, items = np.arange(10) // 2, np.array([0, 3, 1, 2, 0, 2, 1, 3, 0, 1])
     positive = np.array(
         [1, 0, 1, 0, 0, 1, 0, 1, 1, 0], bool
-    )  # one for each user: without, SimGCL has no vector to learn
+    )  # a positive for each user: without one, SimGCL has no vector to learn
     logged = Logged(users, items, positive, np.ones(10), 5, 4)
     assert trained(made(model, logged), logged, 300) < 0.05
 
@@ -113,14 +113,14 @@ def test_the_same_seed_gives_the_same_bits(model: spec.Backbone, tiny: Logged) -
 
 
 @every
-def test_making_draws_nothing_from_torchs_own_generator(model: spec.Backbone, tiny: Logged) -> None:
+def test_making_a_backbone_does_not_use_torchs_global_generator(model: spec.Backbone, tiny: Logged) -> None:
     before = torch.get_rng_state()
     made(model, tiny)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @every
-def test_a_scorer_is_of_now_and_follows_no_gradient(
+def test_a_scorer_is_a_copy_without_gradients(
     model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone]
 ) -> None:
     backbone = filled(made(model, tiny))
@@ -144,7 +144,7 @@ def test_state_restores_what_was_learned(
 
 
 @every
-def test_forward_in_bfloat16_is_near(
+def test_forward_in_bfloat16_is_close(
     model: spec.Backbone, tiny: Logged, filled: Callable[[Backbone], Backbone], pairs: tuple[Tensor, Tensor]
 ) -> None:
     backbone = filled(made(model, tiny))
@@ -164,7 +164,7 @@ def test_a_step_can_itself_be_differentiated(
     parameters = dict(backbone.named_parameters())
 
     def after(weight: Tensor) -> Tensor:
-        """What a step with this weight of the loss, as AutoDebias assumes one, leads to."""
+        """The result of a step with this weight of the loss, as AutoDebias assumes one."""
         slopes = torch.autograd.grad(
             weight * backbone(*pairs).sigmoid().sum(), list(parameters.values()), create_graph=True, allow_unused=True
         )

@@ -1,4 +1,4 @@
-"""Matrix factorisation: the formula, with biases and without, and what was never trained is harmless."""
+"""Matrix factorisation equals its formula, with and without biases; untrained vectors do not rank items."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""NCF: the three formulas by loops, and scores by chunks of pairs."""
+"""NCF: the three formulas equal loops, and scores do not depend on the chunk size."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ def test_forward_is_the_formula(filled: Callable[..., Backbone], pairs: tuple[Te
             assert float(both(*pairs)[n, k].detach()) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-def test_each_layer_is_half_as_wide_and_never_none() -> None:
+def test_each_layer_is_half_as_wide_and_has_at_least_one_unit() -> None:
     widths = [
         layer.out_features
         for layer in MLP(2, 2, (6, 5), 0.0, torch.Generator()).rest
@@ -74,7 +74,7 @@ def test_each_layer_is_half_as_wide_and_never_none() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4 * 8 * 3, 4 * 8 * 5, 4 * 8 * 12, 1 << 20])
-def test_chunks_of_any_size_score_alike(
+def test_scores_do_not_depend_on_the_chunk_size(
     filled: Callable[..., NeuMF], monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     model = filled(NeuMF(6, 5, (8, 3), 0.3, torch.Generator()))

@@ -1,4 +1,4 @@
-"""Non-negative factorisation: u . v, no entry ever below zero, and a start at the base."""
+"""Non-negative factorisation: u . v, no entry below zero, and the base as the initial mean."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def test_forward_is_the_formula(filled: Callable[..., NonNegativeFactorisation],
             assert numbers[n, k] == pytest.approx(sum(u[user, d] * v[item, d] for d in range(3)), rel=1e-5, abs=1e-6)
 
 
-def test_project_takes_to_zero_what_fell_below_and_leaves_the_rest() -> None:
+def test_project_sets_negative_entries_to_zero_and_keeps_the_rest() -> None:
     model = NonNegativeFactorisation(6, 5, 3, 0.5, torch.Generator())
     with torch.no_grad():
         model.user.weight[2] = torch.tensor([-1.0, 0.0, 2.0])

@@ -1,4 +1,4 @@
-"""RVAE: the network by loops, the KL term, and noise that belongs to rows and to (user, item), not to processes."""
+"""RVAE: the network equals loops, the KL term, and noise keyed by rows and (user, item), not by process."""
 
 import math
 from collections.abc import Callable

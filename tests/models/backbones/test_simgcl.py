@@ -1,4 +1,4 @@
-"""SimGCL: the formula, the contrast and its gradient through noisy layers, and no contrast where none is wanted."""
+"""SimGCL: the formula, the contrast and its gradient through noisy layers, and no term with contrast 0."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def adjacency(positives: Logged) -> Tensor:
 
 
 def encoded(matrix: Tensor, start: Tensor, n_users: int, eps: float, draws: Noise | None) -> Tensor:
-    """Two layers, recorded by autograd as they are written in the paper."""
+    """Two layers as written in the paper, recorded by autograd."""
     vectors, layers = start, []
     for _ in range(2):
         vectors = matrix @ vectors
@@ -51,7 +51,7 @@ def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     return total / len(first)
 
 
-def test_forward_leaves_out_the_layer_of_the_vectors_themselves(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
+def test_forward_does_not_use_layer_0(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
     model = made(tiny)
     vectors = encoded(adjacency(tiny.positives()), torch.cat([model.user.weight, model.item.weight]), 6, 0.0, None)
     expected = torch.stack(
@@ -86,14 +86,14 @@ def test_contrast_and_its_gradient_are_those_of_noisy_layers(tiny: Logged, eps: 
     )
 
 
-def test_without_contrast_it_trains_on_its_numbers_alone(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
+def test_without_contrast_there_is_no_own_loss_term(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
     model = made(tiny, noise=0.0, contrast=0.0)
     numbers, own = model.train_batch(*pairs, noise())
     assert own is None
     assert torch.equal(numbers, model(*pairs))
 
 
-def test_noise_moves_views_only(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
+def test_noise_changes_views_only(tiny: Logged, pairs: tuple[Tensor, Tensor]) -> None:
     model = made(tiny)
     (one, own), (other, own_other) = model.train_batch(*pairs, noise(1)), model.train_batch(*pairs, noise(2))
     assert own is not None

@@ -1,4 +1,4 @@
-"""SVD++: the formula with its history, which is all logged pairs, and nothing for a user who has none."""
+"""SVD++ equals its formula; the history has all logged pairs, and is empty for a user without pairs."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def test_forward_is_the_formula(tiny: Logged, filled: Callable[..., SVDpp], pair
             assert numbers[n, k] == pytest.approx(number(model, tiny, u, i), rel=1e-5, abs=1e-6)
 
 
-def test_users_some_at_a_time_score_as_all_at_once(
+def test_scores_do_not_depend_on_the_block_of_users(
     tiny: Logged, filled: Callable[..., SVDpp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = filled(SVDpp(tiny, 3, 0.7, torch.Generator()))

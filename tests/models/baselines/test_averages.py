@@ -1,4 +1,4 @@
-"""Means against loops."""
+"""Means equal those of loops."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_means_match_loops(pairs: dict[tuple[int, int], float], damping: float) 
     np.testing.assert_allclose(global_average(to_logged(pairs)), [mean] * N_ITEMS, atol=1e-12)
 
 
-def test_damping_draws_to_the_mean_and_equal_means_tie() -> None:
+def test_damping_moves_towards_the_mean_and_equal_means_tie() -> None:
     pairs = {(0, 0): 5.0, (0, 1): 3.0, (1, 1): 3.0, (2, 1): 3.0, (0, 2): 2.0, (1, 2): 4.0}
     plain, damped = average_rating(to_logged(pairs), 0.0), average_rating(to_logged(pairs), 1e9)
     assert plain[0] == 5
@@ -42,6 +42,6 @@ def test_damping_draws_to_the_mean_and_equal_means_tie() -> None:
 
 
 @pytest.mark.parametrize("row", [global_average, lambda logged: average_rating(logged, 1.0)])
-def test_no_pair_no_mean(row) -> None:
+def test_without_pairs_there_is_no_mean(row) -> None:
     with pytest.raises(DataError, match="0 logged pairs of 5 items"):
         row(to_logged({}))

@@ -1,4 +1,4 @@
-"""Every kind of the config becomes the scorer it names."""
+"""Every kind of the config gives the right scorer."""
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +59,7 @@ def test_neighbours_of_users_and_of_items_differ() -> None:
         WMF(name="m", dims=2),
     ],
 )
-def test_scores_are_finite_keyed_by_the_user_alone_and_told_of(spec: Baseline) -> None:
+def test_scores_are_finite_keyed_by_the_user_alone_and_reported(spec: Baseline) -> None:
     done: list[float] = []
     scorer = make_baseline(spec, DATA, LOGGED, 5, done.append)
     whole = scorer.score_block(np.arange(4))

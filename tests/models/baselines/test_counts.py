@@ -1,4 +1,4 @@
-"""Counts against loops."""
+"""Counts equal those of loops."""
 
 import numpy as np
 from hypothesis import given, settings

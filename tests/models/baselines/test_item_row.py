@@ -1,4 +1,4 @@
-"""One row for everybody: repeated, and in no more memory than the block."""
+"""The same row for every user, in no more memory than the block."""
 
 import tracemalloc
 
@@ -14,7 +14,7 @@ def test_every_user_has_the_row() -> None:
     assert ItemRowScorer([3, -1]).score_block(np.empty(0, np.int64)).shape == (0, 2)
 
 
-def test_a_block_is_the_callers_own_to_write_to() -> None:
+def test_the_caller_may_write_to_a_block() -> None:
     scorer = ItemRowScorer(np.arange(4, dtype=np.float32))
     scorer.score_block(np.array([0]))[:] = -np.inf
     assert scorer.score_block(np.array([0])).tolist() == [[0, 1, 2, 3]]

@@ -1,4 +1,4 @@
-"""kNN against loops over the formula, and against implicit and scikit-learn."""
+"""kNN equals loops over the formula, implicit, and scikit-learn."""
 
 import tracemalloc
 from fractions import Fraction
@@ -49,7 +49,7 @@ def feedback(pairs: dict[tuple[int, int], float], label: str) -> list[list[int]]
 
 
 def neighbours_by_loops(vectors: list[list[int]], a: int, k: int) -> dict[int, float]:
-    """Neighbour and similarity; sorted by exact fractions, so that ties are ties."""
+    """Neighbours and similarities, sorted by exact fractions, so that ties are exact."""
     squared = {}
     for b in range(len(vectors)):
         dot = sum(x * y for x, y in zip(vectors[a], vectors[b], strict=True))
@@ -68,9 +68,9 @@ def test_user_knn_matches_loops(pairs: dict[tuple[int, int], float], chosen: dic
         for v, similarity in neighbours_by_loops(r, u, chosen["neighbours"]).items():
             for i in range(N_ITEMS):
                 expected[u, i] += similarity ** chosen["power"] * r[v][i]
-    found = user_knn(UserKNN(name="m", **chosen), to_logged(pairs), silent).score_block(np.arange(N_USERS))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    scores = user_knn(UserKNN(name="m", **chosen), to_logged(pairs), silent).score_block(np.arange(N_USERS))
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=300)
@@ -83,8 +83,8 @@ def test_item_knn_matches_loops(pairs: dict[tuple[int, int], float], chosen: dic
         for j, similarity in neighbours_by_loops(columns, i, chosen["neighbours"]).items():
             for u in range(N_USERS):
                 expected[u, i] += similarity ** chosen["power"] * r[u][j]
-    found = item_knn(ItemKNN(name="m", **chosen), to_logged(pairs), silent).score_block(np.arange(N_USERS))
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    scores = item_knn(ItemKNN(name="m", **chosen), to_logged(pairs), silent).score_block(np.arange(N_USERS))
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
 @settings(deadline=None)
@@ -95,7 +95,7 @@ def test_scores_do_not_depend_on_the_numbering(
     moved = {(users[u], items[i]): value for (u, i), value in pairs.items()}
     for fit, spec in ((user_knn, UserKNN(name="m")), (item_knn, ItemKNN(name="m", label="value"))):
         here, there = (fit(spec, to_logged(world), silent).score_block(np.arange(N_USERS)) for world in (pairs, moved))
-        assert np.array_equal(here, there[np.ix_(users, items)])  # to the last bit: the order of sums does not show
+        assert np.array_equal(here, there[np.ix_(users, items)])  # to the last bit: the order of the sums has no effect
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_blocks_do_not_matter(fit, spec, monkeypatch: pytest.MonkeyPatch) -> Non
         assert np.array_equal(again.score_block(np.array([user, 2])), whole[[user, 2]])
 
 
-def test_silence_and_negatives() -> None:
+def test_empty_users_and_negative_values() -> None:
     pairs = {
         (0, 0): 4.0,
         (0, 1): -2.0,
@@ -123,7 +123,7 @@ def test_silence_and_negatives() -> None:
         (1, 1): -2.0,
         (1, 2): -1.0,
         (2, 3): 0.0,
-    }  # 3, 4, 5 log nothing, item 4 is unknown
+    }  # users 3, 4, 5 and item 4 have no pairs
     by_user = user_knn(UserKNN(name="m", label="value"), to_logged(pairs), silent).score_block(np.arange(N_USERS))
     by_item = item_knn(ItemKNN(name="m", label="value"), to_logged(pairs), silent).score_block(np.arange(N_USERS))
     assert by_user[0, 2] < 0 == by_user[0, 4]
@@ -144,15 +144,15 @@ def test_highest_takes_the_first_of_equals() -> None:
 
 
 def sparse(n: int, m: int, density: float, seed: int) -> csr_array:
-    """No two similarities are equal: who breaks ties otherwise still agrees."""
+    """No two similarities are equal, so a library with other tie-breaking agrees."""
     rng = np.random.default_rng(seed)
     return random_array((n, m), density=density, rng=rng, data_sampler=lambda size: rng.uniform(0.5, 5, size)).tocsr()
 
 
-@pytest.mark.filterwarnings("ignore:Method expects CSR input")  # it hands a COO matrix to itself
+@pytest.mark.filterwarnings("ignore:Method expects CSR input")  # implicit passes a COO matrix to itself
 def test_neighbours_are_those_of_implicit() -> None:
     r = sparse(120, 60, 0.15, 1)
-    theirs = CosineRecommender(K=11, num_threads=1)  # it counts the item itself
+    theirs = CosineRecommender(K=11, num_threads=1)  # implicit counts the item itself
     theirs.fit(csr_matrix(r), show_progress=False)
     similarity = theirs.similarity.toarray()
     np.fill_diagonal(similarity, 0)
@@ -164,36 +164,36 @@ def test_scores_are_those_of_implicit_where_all_are_neighbours() -> None:
     r = sparse(40, 30, 0.2, 2)
     users, items = r.nonzero()
     logged = Logged(users.astype(np.int64), items.astype(np.int64), np.ones(r.nnz, bool), r.data, 40, 30)
-    found = item_knn(ItemKNN(name="m", neighbours=30, label="value"), logged, silent).score_block(np.arange(40))
+    ours = item_knn(ItemKNN(name="m", neighbours=30, label="value"), logged, silent).score_block(np.arange(40))
     theirs = CosineRecommender(K=30, num_threads=1)
     theirs.fit(csr_matrix(r), show_progress=False)
-    own = r.toarray()  # sim(i, i) = 1: it adds the user's own value
+    own = r.toarray()  # sim(i, i) = 1: implicit adds the user's own value
     ids, scores = theirs.recommend(np.arange(40), csr_matrix(r), N=30, filter_already_liked_items=False)
     for user in range(40):
         given_scores = np.zeros(30)
         given_scores[ids[user][ids[user] >= 0]] = scores[user][ids[user] >= 0]
-        np.testing.assert_allclose(found[user] + own[user], np.maximum(given_scores, 0), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(ours[user] + own[user], np.maximum(given_scores, 0), rtol=1e-5, atol=1e-5)
 
 
 def test_neighbours_are_those_of_scikit_learn() -> None:
     r = sparse(80, 50, 0.3, 3)
     r.data -= 2.5  # some negative
     cosines = cosine_similarity(r)
-    found = nearest(r, 7, 1.0, silent).toarray()
+    similarities = nearest(r, 7, 1.0, silent).toarray()
     _, theirs = NearestNeighbors(n_neighbors=8, metric="cosine", algorithm="brute").fit(r).kneighbors()
     for a in range(80):
         expected = [b for b in theirs[a][:7] if cosines[a, b] > 0]
-        assert sorted(np.flatnonzero(found[a])) == sorted(expected)
-        np.testing.assert_allclose(found[a, expected], cosines[a, expected], rtol=1e-6)
+        assert sorted(np.flatnonzero(similarities[a])) == sorted(expected)
+        np.testing.assert_allclose(similarities[a, expected], cosines[a, expected], rtol=1e-6)
 
 
 def test_no_dense_matrix_of_users_by_users() -> None:
     r = sparse(4000, 300, 0.01, 4)
-    nearest(r[:10], 5, 1.0, silent)  # compiled now
+    nearest(r[:10], 5, 1.0, silent)  # compiles the kernel
     tracemalloc.start()
-    found = nearest(r, 5, 1.0, silent)
+    similarities = nearest(r, 5, 1.0, silent)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 4000**2 / 4
-    assert found.dtype == np.float32
-    assert found.nnz <= 5 * 4000
+    assert similarities.dtype == np.float32
+    assert similarities.nnz <= 5 * 4000

@@ -1,4 +1,4 @@
-"""Random scores: keyed by ids, even, and unrelated to each other."""
+"""Random scores: keyed by ids, uniform, and independent of each other."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Rows of a product against numpy's dense one."""
+"""Rows of a product equal those of numpy's dense product."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ def test_matches_the_dense_product(left: np.ndarray, right: np.ndarray, rows: li
         assert out.tolist() == (left @ right)[rows].tolist()
 
 
-def test_zeros_that_are_stored_are_left_out_and_the_matrix_is_left_alone() -> None:
+def test_stored_zeros_are_dropped_and_the_matrix_is_not_changed() -> None:
     matrix = csr_array((np.array([0.0, 2.0, 1.0]), np.array([2, 1, 0]), np.array([0, 3])), shape=(1, 3))
     rows = Rows.of(matrix)
     assert rows.columns.tolist() == [0, 1]

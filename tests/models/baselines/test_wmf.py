@@ -1,4 +1,4 @@
-"""WMF against least squares by loops, against implicit, and its objective from delete_uncommitted to delete_uncommitted."""
+"""WMF equals least squares by loops and implicit, and its objective decreases from sweep to sweep."""
 
 from itertools import pairwise
 
@@ -31,7 +31,7 @@ def to_logged(pairs: dict[tuple[int, int], bool], n_users: int = N_USERS, n_item
 
 
 def drawn(n_users: int, n_items: int, share: float) -> Logged:
-    """Two tastes, some noise; the last user and the last item log nothing."""
+    """Two tastes and some noise; the last user and the last item have no pairs."""
     rng = np.random.default_rng(7)
     return to_logged(
         {
@@ -57,16 +57,16 @@ def start(spec: WMF, logged: Logged, seed: int) -> np.ndarray:
 
 
 def best_by_loops(p: np.ndarray, spec: WMF, others: np.ndarray) -> np.ndarray:
-    """Normal equations pair by pair: every pair of every row, logged or not."""
-    found = np.zeros((len(p), spec.dims))
+    """The normal equations summed over every pair of every row, logged or not."""
+    solution = np.zeros((len(p), spec.dims))
     for u in range(len(p)):
         a, b = spec.regularization * np.eye(spec.dims), np.zeros(spec.dims)
         for i in range(p.shape[1]):
             c = 1 + spec.confidence * p[u, i]
             a += c * np.outer(others[i], others[i])
             b += c * p[u, i] * others[i]
-        found[u] = np.linalg.solve(a, b)
-    return found
+        solution[u] = np.linalg.solve(a, b)
+    return solution
 
 
 def objective(p: np.ndarray, spec: WMF, users: np.ndarray, items: np.ndarray) -> float:
@@ -86,9 +86,9 @@ def test_matches_least_squares_by_loops(
         users = best_by_loops(p, spec, items)
         items = best_by_loops(p.T, spec, users)
     scorer = fit_wmf(spec, logged, 3, silent)
-    found = scorer.score_block(np.arange(N_USERS))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, users @ items.T, atol=1e-4)
+    scores = scorer.score_block(np.arange(N_USERS))
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, users @ items.T, atol=1e-4)
     assert not scorer.users[p.sum(axis=1) == 0].any()
     assert not scorer.items[p.sum(axis=0) == 0].any()
 
@@ -97,15 +97,15 @@ def test_same_products_as_implicit() -> None:
     logged = drawn(60, 40, 0.3)
     spec = WMF(name="m", dims=8, regularization=0.1, confidence=5.0, sweeps=4)
     p = liked(logged)
-    with threadpool_limits(1, "blas"):  # it warns of more
+    with threadpool_limits(1, "blas"):  # implicit warns about more threads
         theirs = AlternatingLeastSquares(
             8, regularization=0.1, alpha=1.0, dtype=np.float64, use_cg=False, iterations=4, num_threads=1
         )
         theirs.item_factors = start(spec, logged, 0).copy()
-        theirs.fit(csr_matrix(p * (1 + 5.0)), show_progress=False)  # an entry is the confidence itself
-    found = fit_wmf(spec, logged, 0, silent)
-    np.testing.assert_allclose(found.score_block(np.arange(60)), theirs.user_factors @ theirs.item_factors.T, atol=1e-4)
-    np.testing.assert_allclose(found.users.numpy(), theirs.user_factors, atol=1e-4)
+        theirs.fit(csr_matrix(p * (1 + 5.0)), show_progress=False)  # implicit takes the confidence as the entry
+    ours = fit_wmf(spec, logged, 0, silent)
+    np.testing.assert_allclose(ours.score_block(np.arange(60)), theirs.user_factors @ theirs.item_factors.T, atol=1e-4)
+    np.testing.assert_allclose(ours.users.numpy(), theirs.user_factors, atol=1e-4)
 
 
 def test_objective_falls_with_every_sweep() -> None:
@@ -114,8 +114,8 @@ def test_objective_falls_with_every_sweep() -> None:
     spec = WMF(name="m", dims=6)
     values = [objective(p, spec, np.zeros((50, 6)), start(spec, logged, 0))]
     for sweeps in range(1, 9):
-        found = fit_wmf(spec.model_copy(update={"sweeps": sweeps}), logged, 0, silent)
-        values.append(objective(p, spec, found.users.numpy().astype(float), found.items.numpy().astype(float)))
+        fitted = fit_wmf(spec.model_copy(update={"sweeps": sweeps}), logged, 0, silent)
+        values.append(objective(p, spec, fitted.users.numpy().astype(float), fitted.items.numpy().astype(float)))
     assert all(after < before for before, after in pairwise(values)), values
     assert values[-1] < 0.5 * values[0]
 
@@ -130,13 +130,13 @@ def test_batches_do_not_matter() -> None:
     )
 
 
-def test_draws_are_of_seed_and_name_and_sweeps_are_told() -> None:
-    logged, spec, told = drawn(20, 15, 0.4), WMF(name="m", dims=4, sweeps=3), []
+def test_draws_depend_on_seed_and_name_and_sweeps_are_reported() -> None:
+    logged, spec, sweeps = drawn(20, 15, 0.4), WMF(name="m", dims=4, sweeps=3), []
     first, again, other, renamed = (
-        fit_wmf(model, logged, seed, told.append).items
+        fit_wmf(model, logged, seed, sweeps.append).items
         for model, seed in ((spec, 0), (spec, 0), (spec, 1), (spec.model_copy(update={"name": "n"}), 0))
     )
-    assert told == [1, 2, 3] * 4
+    assert sweeps == [1, 2, 3] * 4
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert not torch.equal(first, renamed)
@@ -148,13 +148,13 @@ def test_learns_the_two_tastes() -> None:
     assert block[same].mean() > block[~same].mean() + 0.5
 
 
-def test_an_item_nobody_likes_is_silent_from_the_start() -> None:
+def test_an_item_without_positives_has_the_zero_vector() -> None:
     first = start(WMF(name="m", dims=4), drawn(20, 15, 0.4), 0)
     assert first[:-1].any(axis=1).all()
     assert not first[-1].any()
 
 
-def test_nobody_likes_anything() -> None:
+def test_no_positives_at_all() -> None:
     assert not fit_wmf(WMF(name="m"), to_logged({(0, 0): False}), 0, silent).score_block(np.arange(N_USERS)).any()
 
 
@@ -167,7 +167,7 @@ def test_a_singular_system_is_named() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_singular_system_is_named_also_where_rounding_hides_it(seed: int) -> None:
+def test_a_singular_system_is_named_even_if_rounding_hides_it(seed: int) -> None:
     items = torch.randn(
         3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )  # they span 3 dimensions of 4

@@ -1,0 +1,52 @@
+"""Holdout: metrics of the logged pairs that were kept from training, as most papers report them.
+
+    S_u: positives among the user's held-out pairs, ranked among all items but the training pairs
+    recall      mean over users with a positive of the share of S_u in the top k
+    ndcg        DCG over the ideal of min(k, |S_u|) positives; precision: hits / k; AUC: positives against all other candidates
+
+What is not held out counts as no positive. The platform chose what was logged, so this is the mean of the logged pairs, not of the
+catalogue: biased towards what the platform showed.
+"""
+
+import numpy as np
+
+from eval_engine.estimators.estimator import Doubles, Estimator, Words
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.user_batch import UserBatch
+from eval_engine.kernels.arrays import Ints
+
+WITH_POSITIVE = Words("users with a held-out positive", "users without a held-out positive")
+WORDS = {
+    "labelled": WITH_POSITIVE,
+    "positive": WITH_POSITIVE,
+    "several": WITH_POSITIVE,
+    "both": Words(
+        "users with a held-out positive and another candidate",
+        "users without a held-out positive and another candidate",
+    ),
+}
+
+
+def held_out(batch: UserBatch) -> Labelled:
+    """The held-out pairs; all other candidates count as no positives."""
+    return batch.complete("heldout")
+
+
+def with_positive(batch: UserBatch, labelled: Labelled, users: Ints | slice, kind: str) -> Doubles:
+    """1 for users with a held-out positive, else 0: also of the metrics that count all users."""
+    return (labelled.all_positives > 0).astype(np.float64)
+
+
+HOLDOUT = Estimator(
+    "holdout",
+    "held-out pairs",
+    "naive",
+    None,
+    frozenset({"heldout"}),
+    means=("macro", "mean"),
+    pairs=held_out,
+    user_weight=with_positive,
+    words=WORDS,
+    over="of the held-out pairs",
+    caveat="a mean of logged pairs, which are no random sample of the candidates",
+)

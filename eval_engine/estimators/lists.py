@@ -1,0 +1,9 @@
+"""What the top lists of all users together look like: catalogue coverage and the Gini index of exposure.
+
+They are exact for the users of the run, so there is nothing to estimate and no interval. They do not add up over runs.
+"""
+
+from eval_engine.estimators.estimator import Estimator
+
+NO_LIST = "users without a top list"
+LISTS = Estimator("lists", "lists", "truth", None, frozenset({"top"}), means=("lists",))

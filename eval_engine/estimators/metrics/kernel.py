@@ -1,0 +1,66 @@
+"""What a metric is: a name, its parameters, and a kernel for each kind of mean over users that it has.
+
+    macro   the mean over users with a positive (or with both kinds)
+    mean    the mean over all labelled users; one without a positive counts 0
+    micro   of all pairs of all users together
+
+A kernel takes labelled pairs, a cutoff, a tie policy and the metric's parameters by name, and gives each user's terms. It knows no estimator: Of e_u exposed
+items, drawn evenly from the user's N_u candidates, n_u are positives; what they gain is scaled up by w = N_u / e_u, or, where pairs have weights w_i, by those in every sum
+(1 / exposure probability: Horvitz-Thompson; ratios: Hajek). With complete labels w = 1.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from eval_engine.estimators.estimator import Doubles, Terms
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.kernels.arrays import Ints
+from eval_engine.metric import Parameter
+
+PARTIAL = "their positives are beyond the end of a partial list, where ranks cannot be known"
+Users = Literal["labelled", "positive", "both", "several"]
+
+
+class Kernel(NamedTuple):
+    """A metric as one kind of mean over users."""
+
+    terms: Callable[..., Terms]  # (labelled, k, ties, parameters) -> Terms
+    users: Users  # with denominator > 0: with a label; a positive; both kinds; a positive, and if sampled two labels or more
+    quantity: str  # of a user, in words
+    complete_only: bool = False  # a sample of the labels does not tell it
+    # The denominators alone, where no cutoff changes them and a user without a positive in the top k has numerator 0: only users with one are then looked at
+    denominator: Callable[[Labelled], Doubles] | None = None
+    sampled: str = ""  # what a sample does to it, in words
+    unknown: str = PARTIAL  # why a numerator is NaN
+
+
+def with_label(labelled: Labelled) -> Doubles:
+    """1 of each user with a label, else 0."""
+    return (labelled.n_labelled > 0).astype(np.float64)
+
+
+def with_positive(labelled: Labelled) -> Doubles:
+    """1 of each user with a labelled positive, else 0."""
+    return (labelled.n_positive > 0).astype(np.float64)
+
+
+class ListKernel(NamedTuple):
+    """A metric of all users' top lists together, from how often items were recommended."""
+
+    value: Callable[[Ints, Ints, int], float]  # (times, items with so many, items of the catalogue) -> value
+    estimand: str
+
+
+class MetricKernel(NamedTuple):
+    """A metric."""
+
+    name: str
+    at_k: bool
+    means: Mapping[str, Kernel] = {}
+    lists: ListKernel | None = None
+    parameters: Mapping[str, Parameter] = {}
+    compared_as: str | None = (
+        ""  # another metric that orders models alike on a user; "": itself; None: users are not compared
+    )

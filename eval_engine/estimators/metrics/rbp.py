@@ -1,0 +1,25 @@
+"""RBP at k, rank-biased precision [Moffat, Zobel 2008]: how often a reader who goes on to the next place with chance p meets a positive.
+
+    mean    w (1 - p) sum_i p^(rank_i - 1) over positives in the top k, all labelled users
+
+The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a sum over positives, so random exposure gives it without bias.
+"""
+
+from eval_engine.estimators.estimator import Terms, mean_over
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
+from eval_engine.metric import Parameter
+
+
+def rbp(labelled: Labelled, k: int, ties: str, p: float) -> Terms:
+    """The scaled-up sum of (1 - p) p^(rank - 1) and 1 of each user with a label."""
+    gain = labelled.gained(f"power({p:.12g})", k, ties)
+    return mean_over(labelled.n_labelled > 0, (1 - p) * gain * labelled.scale)
+
+
+RBP = MetricKernel(
+    "rbp",
+    at_k=True,
+    means={"mean": Kernel(rbp, "labelled", "the rank-biased precision of the list at k", denominator=with_label)},
+    parameters={"p": Parameter(0.8, 0.0, 1.0)},
+)

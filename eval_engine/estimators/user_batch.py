@@ -1,0 +1,84 @@
+"""A batch of users under one model, as estimators see it: their labelled pairs by label set, their top lists, and columns of items.
+
+    random    randomly exposed pairs       heldout   logged pairs kept from training       truth   all candidates
+
+The views that estimators choose from are made once and shared: the sums of ure_macro, ure_micro and ure_mean are the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.estimators.labelled import Labelled
+from eval_engine.kernels.arrays import Bools, Ints
+from eval_engine.kernels.rank_facts import RankFacts
+
+Doubles = npt.NDArray[np.float64]
+
+
+class LabelSet(NamedTuple):
+    """The labelled pairs of one set: where they stand, which are positives, and their items."""
+
+    facts: RankFacts
+    positive: Bools | None = None  # left out: those with value 1
+    item: Ints | None = (
+        None  # of each pair: the number of its item in the columns of items, -1 where they do not have it
+    )
+
+
+class TopLists(NamedTuple):
+    """The first items of each user's list, best first, by key."""
+
+    offsets: Ints
+    items: Ints  # xxhash64 of item_id
+
+
+class UserBatch:
+    """Some users under one model."""
+
+    def __init__(
+        self,
+        labels: Mapping[str, LabelSet],
+        cutoffs: Sequence[int] = (),
+        top: TopLists | None = None,
+        item: Mapping[str, Doubles] | None = None,
+    ) -> None:
+        self.labels, self.cutoffs, self.top, self.item = labels, cutoffs, top, item or {}
+        self._views: dict[tuple[str, str], Labelled] = {}
+
+    def sample(self, name: str) -> Labelled:
+        """The pairs of a set as a random sample of the candidates."""
+        return self._view("sample", name, lambda own: Labelled(own.facts, own.positive, False, self.cutoffs))
+
+    def complete(self, name: str) -> Labelled:
+        """The pairs of a set as all that there is to know: what is not labelled is no positive. They have no weights."""
+        return self._view(
+            "complete",
+            name,
+            lambda own: Labelled(own.facts._replace(probability=None), own.positive, True, self.cutoffs),
+        )
+
+    def among(self, name: str) -> Labelled:
+        """The pairs of a set in a world without other candidates."""
+        return self.sample(name).among
+
+    def item_values(self, column: str, name: str) -> Doubles:
+        """A column of items for each pair of a label set; NaN for items that the column does not have."""
+        own = self.labels[name]
+        assert own.item is not None, f"the items of {name} were not read"
+        values = np.append(self.item[column], np.nan)
+        found: Doubles = values[own.item]  # -1: the NaN at the end
+        return found
+
+    def _view(self, kind: str, name: str, make: Callable[[LabelSet], Labelled]) -> Labelled:
+        if (kind, name) not in self._views:
+            self._views[kind, name] = make(self.labels[name])
+            self._views[kind, name].label_set = name
+        return self._views[kind, name]
+
+
+def batch_of(facts: RankFacts, positive: Bools | None = None, sets: Sequence[str] = ("random", "truth")) -> UserBatch:
+    """The same pairs as every one of these label sets: for arrays in memory."""
+    return UserBatch({name: LabelSet(facts, positive) for name in sets})

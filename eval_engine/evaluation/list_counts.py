@@ -1,0 +1,95 @@
+"""How often each item is in users' top lists: what a task counts, and what becomes of all tasks' counts.
+
+Items are sent by bucket of their hash, so that each bucket's counts are added up in one place; what is kept is how many of the bucket's items were recommended how
+often. That is no larger than the root of the recommendations, and coverage and the Gini index need no more.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.estimators.user_batch import TopLists
+from eval_engine.evaluation.packed_rows import EVERYTHING, ITEMS, ROW
+from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.kernels.arrays import Ints
+from eval_engine.statistics.bucket_sums import N_BUCKETS, add_denominators, bucket_of, no_sums
+
+MOST_PENDING = 1 << 22  # items and counts that are kept before they are added up
+
+
+def list_cutoffs(spec: EvaluationSpec) -> list[int]:
+    """The cutoffs of the metrics of lists, each once."""
+    return sorted({metric.k for _, _, metric in spec.lists()})
+
+
+class ListCounts:
+    """The counts of one model, as far as a task has come."""
+
+    def __init__(self, model: str, spec: EvaluationSpec) -> None:
+        self._model, self._cutoffs = model, list_cutoffs(spec)
+        self._users = no_sums(N_BUCKETS)
+        self._items: Ints = np.empty(0, np.int64)
+        self._counts: Ints = np.empty((len(self._cutoffs), 0), np.int64)
+        self._pending: list[tuple[Ints, Ints]] = []
+
+    def add(self, bucket: Ints, top: TopLists) -> None:
+        """Add users with their top lists."""
+        lengths = np.diff(top.offsets)
+        add_denominators(self._users, (lengths > 0).astype(np.float64), bucket)
+        place = np.arange(top.items.size) - np.repeat(top.offsets[:-1], lengths)
+        items, which = np.unique(top.items, return_inverse=True)
+        counts = np.stack(
+            [np.bincount(which.reshape(-1)[place < k], minlength=items.size) for k in self._cutoffs]
+        ).astype(np.int64)
+        self._pending.append((items, counts))
+        if sum(counts.size for _, counts in self._pending) > MOST_PENDING:
+            self._merge()
+
+    def _merge(self) -> None:
+        self._items, self._counts = added_counts([(self._items, self._counts), *self._pending], len(self._cutoffs))
+        self._pending = []
+
+    def rows(self, group: int) -> npt.NDArray[Any]:
+        """How many users have a list, by bucket, as rows of ROW."""
+        some = np.flatnonzero(self._users.counts.any(axis=1))
+        found = np.empty(some.size, ROW)
+        found["bucket"], found["cell"], found["slice"], found["stratum"] = some, -1 - group, EVERYTHING, -1
+        for name, values in zip(("counts", "whole", "part"), self._users, strict=True):
+            found[name] = values[some]
+        return found
+
+    def packed(self) -> tuple[Ints, str, list[None], list[bytes], list[bytes]]:
+        """The counts, by bucket of items: buckets, the model, nothing, items, counts."""
+        self._merge()
+        bucket = bucket_of(self._items)
+        order = np.argsort(bucket, kind="stable")
+        buckets, starts = np.unique(bucket[order], return_index=True)
+        parts = np.split(order, starts[1:])[: buckets.size]
+        items, counts = [self._items[p].tobytes() for p in parts], [self._counts[:, p].tobytes() for p in parts]
+        return buckets + ITEMS, self._model, [None] * len(parts), items, counts
+
+
+def added_counts(parts: Iterable[tuple[Ints, Ints]], n_cutoffs: int) -> tuple[Ints, Ints]:
+    """Items, and how often each is there at each cutoff, (n_cutoffs, n_items), of all parts together."""
+    parts = list(parts)
+    items, which = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
+    counts = np.zeros((n_cutoffs, items.size), np.int64)
+    for n in range(n_cutoffs):
+        np.add.at(counts[n], which.reshape(-1), np.concatenate([counts[n] for _, counts in parts]))
+    return items, counts
+
+
+def histograms(parts: list[tuple[bytes, bytes]], n_cutoffs: int) -> list[dict[int, int]]:
+    """Of each cutoff: how many items of a bucket were recommended how often."""
+    read = [
+        (np.frombuffer(items, np.int64), np.frombuffer(counts, np.int64).reshape(n_cutoffs, -1))
+        for items, counts in parts
+    ]
+    _, counts = added_counts(read, n_cutoffs)
+    found = []
+    for row in counts:
+        times, items = np.unique(row[row > 0], return_counts=True)
+        found.append(dict(zip(times.tolist(), items.tolist(), strict=True)))
+    return found

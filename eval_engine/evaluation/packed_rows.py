@@ -1,0 +1,46 @@
+"""What tasks send to those that add it up: rows of sums of a bucket as bytes, with the few numbers per user that models are compared on.
+
+bucket   0 .. 255      users by hash: sums of everything, and numbers per user
+         256 .. 287    users by hash, coarse: sums of slices and strata
+         512 .. 767    items by hash: how often each is in a top list
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eval_engine.kernels.arrays import Ints
+from eval_engine.statistics.bucket_sums import N_BUCKETS
+
+PACKED = "bucket INT, model STRING, sums BINARY, users BINARY, values BINARY"
+PACKED_ARROW = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("model", pa.string()),
+        ("sums", pa.binary()),
+        ("users", pa.binary()),
+        ("values", pa.binary()),
+    ]
+)
+ROW = np.dtype(
+    [
+        ("bucket", "<i4"),
+        ("cell", "<i4"),  # -1 - group: what all cells of the group share
+        ("slice", "<i4"),  # EVERYTHING, ZERO, or the code of a slice
+        ("stratum", "<i4", 3),
+        ("counts", "<i8", 3),
+        ("whole", "<i8", 7),
+        ("part", "<i8", 7),
+    ]
+)
+EVERYTHING, ZERO = -1, -2
+COARSE, ITEMS = N_BUCKETS, 2 * N_BUCKETS  # coarse buckets and buckets of items are numbered from here
+
+
+def packed_batch(buckets: Ints, model: str, *columns: Sequence[bytes | None]) -> pa.RecordBatch:
+    """Rows of PACKED."""
+    binary = [pa.array(column, pa.binary()) for column in columns]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(buckets, pa.int32()), pa.array([model] * len(buckets), pa.string()), *binary], schema=PACKED_ARROW
+    )

@@ -1,0 +1,201 @@
+"""The tables that slices come from, made ready for workers: values become codes, ids become keys (keyed_table.py).
+
+Two Spark jobs for all tables together: one finds the values of each column, one writes codes to files. Rows go through one shuffle by id, which finds ids that
+stand in a table twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from eval_engine.config import Input, Slices, SliceTable
+from eval_engine.errors import DataError, as_operator_error
+from eval_engine.evaluation.keyed_table import KEY, KeyedTable
+from eval_engine.evaluation.spec import Slicing
+from eval_engine.inputs.input_format import input_format
+from eval_engine.inputs.read import pick, read_input, read_table
+from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.spark.worker_types import Worker
+from eval_engine.storage.stored_file import located
+
+MOST_VALUES = 100  # of a slicing: each is an estimate of every model, estimator, metric and cutoff
+NULL = "NULL"  # what the slice of items and users without a value is called
+WORDS = (T.StringType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType)
+
+
+class _Table(NamedTuple):
+    name: str  # in errors
+    of: str  # item, user
+    rows: DataFrame  # id, and the columns
+    columns: tuple[str, ...]
+    coded: bool  # columns are values of slices, not numbers
+
+
+class SlicesRead(NamedTuple):
+    """What slices and weights need."""
+
+    slicings: tuple[Slicing, ...]
+    item_tables: tuple[KeyedTable, ...]
+    user_tables: tuple[KeyedTable, ...]
+
+
+def read_slices(
+    spark: SparkSession, slices: Slices, item_values: Sequence[SliceTable], id_type: str, folder: str
+) -> SlicesRead:
+    """The slices of these tables, with their codes in files of the folder; item_values: tables of items whose columns are numbers."""
+    tables = [
+        *(_read(spark, f"slices.items[{n}]", "item", where, True) for n, where in enumerate(slices.items)),
+        *(_read(spark, f"item_values[{n}]", "item", where, False) for n, where in enumerate(item_values)),
+        *(_read(spark, f"slices.users[{n}]", "user", where, True) for n, where in enumerate(slices.users)),
+    ]
+    if not tables:
+        return SlicesRead((), (), ())
+    for table in tables:
+        kind = dict(table.rows.dtypes)[f"{table.of}_id"].upper()
+        if kind != id_type:
+            raise DataError(
+                f"{table.name}.{table.of}_id is {kind}, but ids of the run are {id_type}. Cast them where the table is made."
+            )
+    with as_operator_error():
+        values = _values(tables)
+        stored = _stored(tables, values, folder)
+    kinds = {"item": [], "user": []}  # type: dict[str, list[KeyedTable]]
+    slicings = []
+    for table, files in zip(tables, stored, strict=True):
+        if table.coded:
+            number = len(kinds[table.of])
+            slicings += [Slicing(name, table.of, number, values[name]) for name in table.columns]
+        kinds[table.of].append(KeyedTable(table.name, files, table.columns))
+    return SlicesRead(tuple(slicings), tuple(kinds["item"]), tuple(kinds["user"]))
+
+
+def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: bool) -> _Table:
+    """The table's id and columns; those of slices as text."""
+    own = Input(path=where.path, format=where.format, columns=where.columns, csv=where.csv)
+    wanted = {f"{of}_id": "id"} | dict.fromkeys(where.by, "text" if coded else "value")
+    kind = input_format(own)
+    if kind == "csv":
+        return _Table(name, of, read_input(spark, name, own, wanted), where.by, coded)
+    rows = read_table(spark, name, where.path, kind)
+    for column in where.by if coded else ():
+        theirs = where.columns.get(column, column)
+        if theirs in rows.columns and not isinstance(rows.schema[theirs].dataType, T.StringType):
+            if not isinstance(rows.schema[theirs].dataType, WORDS):
+                raise DataError(
+                    f"{name}.{theirs} has type {rows.schema[theirs].dataType.simpleString().upper()}, but the values of a slice are text, whole numbers, "
+                    "dates or booleans. Cut it into classes where the table is made."
+                )
+            rows = rows.withColumn(theirs, F.col(f"`{theirs}`").cast("string"))
+    return _Table(name, of, pick(rows, name, wanted, where.columns), where.by, coded)
+
+
+def _values(tables: list[_Table]) -> dict[str, tuple[str, ...]]:
+    """The values of each slicing, in order; an error where there are too many."""
+    coded = [table for table in tables if table.coded]
+    if not coded:
+        return {}
+
+    def distinct(columns: tuple[str, ...]) -> Worker:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            seen: dict[str, set[str]] = {name: set() for name in columns}
+            for batch in batches:
+                for name, values in seen.items():
+                    if len(values) <= MOST_VALUES:
+                        values |= {value for value in pc.unique(batch.column(name)).to_pylist() if value is not None}
+            rows = [(name, value) for name, values in seen.items() for value in sorted(values)[: MOST_VALUES + 1]]
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "slicing": pa.array([r[0] for r in rows], pa.string()),
+                    "value": pa.array([r[1] for r in rows], pa.string()),
+                }
+            )
+
+        return run
+
+    parts = [
+        table.rows.select(*table.columns).mapInArrow(distinct(table.columns), "slicing STRING, value STRING")
+        for table in coded
+    ]
+    found: dict[str, set[str]] = {name: set() for table in coded for name in table.columns}
+    for row in reduce(DataFrame.unionByName, parts).collect():
+        found[row["slicing"]].add(row["value"])
+    for table in coded:
+        for name in table.columns:
+            if len(found[name]) > MOST_VALUES:
+                raise DataError(
+                    f"{table.name}.{name} has more than {MOST_VALUES} different values (such as {min(found[name])!r}), and each becomes a slice with estimates of its own. "
+                    "Put them into fewer classes where the table is made."
+                )
+            if NULL in found[name]:
+                raise DataError(
+                    f"{table.name}.{name} has the text {NULL!r} as a value, which is what the slice without a value is called. "
+                    "Use NULL itself, or another word."
+                )
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def _stored(tables: list[_Table], values: dict[str, tuple[str, ...]], folder: str) -> list[tuple[str, ...]]:
+    """The files of each table: keys with codes or numbers."""
+    n = int(tables[0].rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    parts = []
+    for number, table in enumerate(tables):
+        rows = table.rows.repartition(n, f"{table.of}_id")
+        about = (table.name, table.of, table.columns, table.coded)
+        parts.append(rows.mapInArrow(_writer(number, about, values, folder), "number INT, path STRING"))
+    written: list[list[str]] = [[] for _ in tables]
+    for row in reduce(DataFrame.unionByName, parts).collect():
+        written[row["number"]].append(row["path"])
+    return [tuple(sorted(paths)) for paths in written]
+
+
+def _writer(
+    number: int, table: tuple[str, str, tuple[str, ...], bool], values: dict[str, tuple[str, ...]], folder: str
+) -> Worker:
+    name_of_table, of, names, coded = table
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = [batch for batch in batches if batch.num_rows]
+        if not parts:
+            return
+        rows = pa.Table.from_batches(parts)
+        ids = rows.column(f"{of}_id").combine_chunks()
+        _refuse(ids, name_of_table, of)
+        columns: dict[str, Any] = {KEY: pa.array(xxhash64(ids), pa.int64())}
+        for name in names:
+            column = rows.column(name).combine_chunks()
+            if coded:
+                codes = pc.index_in(column, pa.array(values[name], pa.string()))
+                columns[name] = codes.fill_null(len(values[name])).cast(pa.int32())  # the last: no value
+            else:
+                columns[name] = column.fill_null(float("nan"))
+        system, place = located(folder)
+        system.create_dir(place, recursive=True)
+        path = f"{number}-{uuid4().hex}.parquet"
+        with system.open_output_stream(f"{place}/{path}") as handle:
+            pq.write_table(pa.table(columns), handle)
+        yield pa.RecordBatch.from_pydict(
+            {"number": pa.array([number], pa.int32()), "path": pa.array([f"{folder}/{path}"], pa.string())}
+        )
+
+    return run
+
+
+def _refuse(ids: pa.Array, table: str, of: str) -> None:
+    if ids.null_count:
+        raise DataError(
+            f"{table}: {ids.null_count} rows have {of}_id=NULL. Remove them: what the table does not have is the slice NULL."
+        )
+    counts = pc.value_counts(ids)
+    twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(twice):
+        raise DataError(
+            f"{table}: {of}_id={pc.min(twice).as_py()} stands in it more than once, so its slice is not clear. Keep one row for each {of}."
+        )

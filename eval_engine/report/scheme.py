@@ -1,0 +1,75 @@
+"""A scheme is an estimator at a metric, one column of the report: URE balanced recall@10, traditional recall@5.
+
+What the report knows of an estimator comes from the registry (estimators/registry.py): its label, its role, what it is
+an estimate of, which label sets it needs, and its place among the columns. An estimator that the registry does not have
+(a user's own, or one of another version) is an estimate, labelled by its name in words, and comes after the known ones.
+"""
+
+from typing import NamedTuple
+
+from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.metric import Metric
+from eval_engine.plain_text import plain
+
+TRUTH, NAIVE, ESTIMATE = "truth", "naive", "estimate"  # roles of estimators
+RANDOM = "random"  # the label set that the checks of random exposures are about
+LABEL_SETS = {RANDOM, "heldout", "truth"}
+
+
+class Scheme(NamedTuple):
+    """An estimator at a metric."""
+
+    estimator: str
+    metric: Metric
+
+    @property
+    def label(self) -> str:
+        """The estimator in words."""
+        known = ESTIMATORS.get(self.estimator)
+        return known.label_of(self.metric.name) if known else plain(self.estimator.replace("_", " "))
+
+    @property
+    def role(self) -> str:
+        """TRUTH: computed from complete labels; NAIVE: what is usually reported instead; ESTIMATE: of the truth."""
+        known = ESTIMATORS.get(self.estimator)
+        return known.role if known else ESTIMATE
+
+    @property
+    def estimates(self) -> str | None:
+        """The estimator over complete labels that this one estimates; None if there is none."""
+        known = ESTIMATORS.get(self.estimator)
+        return known.estimates if known else None
+
+    @property
+    def rests_on_random(self) -> bool:
+        """Whether it reads the random exposures; of an estimator that the registry does not have, that is assumed."""
+        known = ESTIMATORS.get(self.estimator)
+        return RANDOM in known.needs if known else True
+
+    @property
+    def judges(self) -> bool:
+        """Whether it reads labels, so that a higher value is better; else it describes the lists that models give."""
+        known = ESTIMATORS.get(self.estimator)
+        return bool(LABEL_SETS & known.needs) if known else True
+
+    @property
+    def place(self) -> tuple[int, str, str, int, str]:
+        """Sorts schemes of one role into the order of the report."""
+        names = list(ESTIMATORS)
+        place = names.index(self.estimator) if self.estimator in ESTIMATORS else len(names)
+        return place, self.estimator, self.metric.name, self.metric.k, str(self.metric)
+
+    @property
+    def name(self) -> str:
+        """The label; of a naive scheme also the metric, which need not be the panel's."""
+        return str(self) if self.role == NAIVE else self.label
+
+    @property
+    def spoken(self) -> str:
+        """The label inside a sentence that gives a verdict."""
+        if self.role == NAIVE:
+            return f"{self.label} (naive: no estimate over all candidates)"
+        return f"the {self.label}" if self.role == TRUTH else self.label
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.metric}"
