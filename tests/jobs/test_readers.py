@@ -24,7 +24,7 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
 
     run = SmallRun(tmp_path_factory.mktemp("odd"))
     run.config["scores"][0]["model"] = "a b/ü=100%"
-    run.config["on_bad_rows"] = "quarantine"
+    run.config["on_bad_rows"], run.config["evaluate"]["user_metrics"] = "quarantine", True
     twice = pa.concat_tables([run.tables["exposures"], run.tables["exposures"].slice(0, 1)])
     run.tables["exposures"] = twice
     run.config["train"] = {"scores": str(run.folder / "made"), "models": [{"name": "pop", "kind": "popularity"}]}

@@ -112,9 +112,10 @@ def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
 
 
 def older_ranks() -> Table:
-    """The contract of ranks before it had probabilities and the column truth; its rules differ too."""
-    fewer = Struct(*(field for field in LABELS.fields if field.name != "probabilities"))
-    columns = tuple(replace(c, type=fewer) if c.type == LABELS else c for c in RANKS.columns if c.name != "truth")
+    """The contract of ranks before it had probabilities and the columns heldout and truth; its rules differ too."""
+    fewer = Struct(*LABELS.fields[:5])  # items, values, scores, above, tied
+    kept = [column for column in RANKS.columns if column.name not in ("heldout", "truth")]
+    columns = tuple(replace(column, type=fewer) if column.name == "random" else column for column in kept)
     older = replace(RANKS, columns=columns, rules=("scored >= 0", *("candidates >= 0",) * len(RANKS.rules)))
     assert {"truth", "truth.items", "random.probabilities"} <= set(RANKS.fields) - set(older.fields)
     return older
