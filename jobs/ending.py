@@ -1,4 +1,5 @@
-"""How a command ends: with an exit code, a message for the operator, and the trace in the log file that the message names.
+"""How a command ends: with an exit code, a message for the operator, and the trace in the log file that the message
+names.
 
 Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 130 interrupted, 143 ended by SIGTERM.
 """

@@ -1,7 +1,7 @@
 """What a stage found in its inputs: its rows of `quality`, and the rows themselves that it kept out, in `quarantine`.
 
-Two stages judge inputs: split the log, rank all others. Both tables are replaced per run, so a stage puts its own rows in
-place and keeps those of the other one.
+Two stages judge inputs: split the log, rank all others. Both tables are replaced per run, so a stage puts its own
+rows in place and keeps those of the other one.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
 """The stages of a run, as data: what each does, reads and writes, and what must be done before it.
 
-The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage (jobs/stage.py), the
-check of output folders (jobs/outputs.py) and docs/stages.md all read STAGES. A stage is one entry here and one file
-jobs/NAME.py with a function `run`; no stage is imported before it runs.
+The command line (jobs/cli.py), the spark-submit scripts, the `runs` rows and the checks before a stage
+(jobs/stage.py), the check of output folders (jobs/outputs.py) and the table of docs/stages.md all read STAGES. A stage
+is one entry here and one file jobs/NAME.py with a function `run`; no stage is imported before it runs.
 
-    python -m jobs.pipeline > docs/stages.md
+    python -m jobs.pipeline          prints the table of docs/stages.md
 
-In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the log of
-`split`), at the path that the config gives it.
+In `reads` and `writes` a Table is a table of the lake; a name is an input of the config (inputs.feedback, scores, the
+log of `split`), at the path that the config gives it.
 """
 
 from collections.abc import Iterator
@@ -138,31 +138,16 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
             yield read, where
 
 
-def stages_page() -> str:
-    """docs/stages.md."""
-    lines = [
-        "# Stages",
-        "",
-        "Made by `python -m jobs.pipeline` from the registry in jobs/pipeline.py.",
-        "",
-        "`plumbline run CONFIG` runs, in this order, the stages that the config has something to do for. Each is a",
-        "command of its own, `plumbline NAME CONFIG`, and a script, `spark-submit jobs/NAME.py --config CONFIG`. A stage",
-        "starts only if the stages before it are done and the tables that it rests on are those they wrote; how each",
-        "stage ended stands in the table `runs`. A stage that is run again replaces its rows of the run.",
-        "",
-        "| stage | what it does | section of the config | after | reads | writes | Spark |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def stages_table() -> str:
+    """The stages as the table of docs/stages.md."""
+    head = ("stage", "what it does", "section of the config", "after", "reads", "writes", "Spark")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, stage in STAGES.items():
         section = f"`{stage.section}`" if stage.section else "none"
         cells = (name, stage.about, section, ", ".join(stage.after) or "none")
-        tables_ = (_names(stage.reads), _names((*stage.writes, *(f"folder `{folder}`" for folder in stage.folders))))
-        lines.append("| " + " | ".join((*cells, *tables_, stage.spark)) + " |")
-    lines += [
-        "",
-        "Tables in `code` are in the lake ([tables.md](tables.md)); the others are inputs at the paths of the config.",
-    ]
-    return "\n".join(lines) + "\n"
+        written = (*stage.writes, *(f"folder `{folder}`" for folder in stage.folders))
+        lines.append("| " + " | ".join((*cells, _names(stage.reads), _names(written), stage.spark)) + " |")
+    return "\n".join(lines)
 
 
 def _names(parts: tuple[Table | str, ...]) -> str:
@@ -170,4 +155,4 @@ def _names(parts: tuple[Table | str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    print(stages_page(), end="")
+    print(stages_table())

@@ -1,4 +1,6 @@
-"""A run's YAML file as a whole: what is evaluated, and, where the run makes its own data and models, the world and the training."""
+"""A run's YAML file as a whole: what is evaluated, and, where the run makes its own data and models, the world and the
+training.
+"""
 
 from typing import Self
 
@@ -33,7 +35,8 @@ class RunConfig(Evaluation):
             )
         if self.study and self.inputs.truth is None:
             raise ValueError(
-                "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users at least"
+                "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users "
+                "at least"
             )
         if self.frame == "unseen" and self.inputs.feedback is None:
             raise ValueError(
@@ -41,7 +44,8 @@ class RunConfig(Evaluation):
             )
         if self.world and self.world.frame != self.frame:
             raise ValueError(
-                f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame that is ranked"
+                f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame "
+                "that is ranked"
             )
         self._places_for_a_split()
         needed = max(metric.k for metric in self.evaluate.metrics)
@@ -49,7 +53,8 @@ class RunConfig(Evaluation):
             raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
         if twice := sorted({table.model for table in self.scores if table.model} & set(self.fused_models())):
             raise ValueError(
-                f"scores: model {twice[0]} has a score table here and output: ranks in train. Give one of them another name"
+                f"scores: model {twice[0]} has a score table here and output: ranks in train. "
+                "Give one of them another name"
             )
         self._one_table_per_model()
         return self
@@ -104,7 +109,7 @@ class RunConfig(Evaluation):
         return tuple(Scores(model=name, path=f"{self.train.scores}/{name}", format="parquet") for name in names)
 
     def fused_models(self) -> tuple[str, ...]:
-        """The models that training ranks itself (output: ranks): their rows are in the lake's ranks table, and they have no score table."""
+        """The models that training ranks itself (output: ranks): they have rows in `ranks`, and no score table."""
         return self.train.fused_models() if self.train else ()
 
     def without(self, models: tuple[str, ...]) -> Self:

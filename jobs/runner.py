@@ -3,8 +3,8 @@
     run_stages(("rank", "evaluate"), config, console)
     main("rank")          of jobs/rank.py: spark-submit jobs/rank.py --config conf/run.yaml --run-id 2026-11-15
 
-Java and Spark take seconds to start, and so do the imports of a stage: Spark is started in a thread, and stages are imported
-meanwhile. A stage that finds nothing to do needs no Spark, and does not wait for it.
+Java and Spark take seconds to start, and so do the imports of a stage: Spark is started in a thread, and stages are
+imported meanwhile. A stage that finds nothing to do needs no Spark, and does not wait for it.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def start_spark() -> "SparkSession":
 
 
 def run_stages(names: Sequence[str], config: RunConfig, session: Session) -> None:
-    """Runs these stages, in this order. What is wrong with the config or the folders is an error before Spark starts."""
+    """Runs these stages, in this order. A config or folder that is wrong is an error before Spark starts."""
     for name in names:
         check_asked(config, name)
     check_outputs(config, names)

@@ -2,9 +2,9 @@
 
     spark-submit jobs/simulate.py --config conf/demo.yaml
 
-Reads nothing. Writes catalogue, feedback, exposures and truth, each replaced whole, or left alone if the same world made it
-(Delta tables only: Parquet does not keep what made it). With a `split` section, logged feedback is written to its log instead.
-Spark is started only if a table is missing.
+Reads nothing. Writes catalogue, feedback, exposures and truth, each replaced whole, or left alone if the same world
+made it (Delta tables only: Parquet does not keep what made it). With a `split` section, logged feedback is written to
+its log instead. Spark is started only if a table is missing.
 """
 
 from importlib.metadata import version

@@ -2,9 +2,9 @@
 
     spark-submit jobs/split.py --config conf/run.yaml --run-id 2026-11-15
 
-Reads the log of the `split` section. Writes the tables at the paths of inputs.feedback and inputs.heldout, each replaced whole,
-or left alone if the same log and settings made it (Delta tables only), and the run's rows of quality and quarantine of the log
-(safe to retry). Which pairs are held out: eval_engine/inputs/splits.py.
+Reads the log of the `split` section. Writes the tables at the paths of inputs.feedback and inputs.heldout, each
+replaced whole, or left alone if the same log and settings made it (Delta tables only), and the run's rows of quality
+and quarantine of the log (safe to retry). Which pairs are held out: eval_engine/inputs/splits.py.
 """
 
 from collections.abc import Mapping
@@ -100,8 +100,8 @@ def _judged(rules: Counts, config: RunConfig) -> list[QualityRow]:
     if None not in rules:
         rule = min(broken)
         raise DataError(
-            f"log: every row of {config.split.log.path} breaks a rule, {rule} among them (first: {broken[rule].example}), "
-            "so there is nothing to split. Check the path and the columns of split.log."
+            f"log: every row of {config.split.log.path} breaks a rule, {rule} among them "
+            f"(first: {broken[rule].example}), so there is nothing to split. Check the path and columns of split.log."
         )
     return [QualityRow(LOG, rule, *broken[rule], QUARANTINED) for rule in sorted(broken)]
 
@@ -129,7 +129,8 @@ def _as_named(rows: DataFrame, where: Input, log: Log, name: str) -> DataFrame:
     names = {ours: where.columns.get(ours, ours) for ours in splits.PAIR}
     if taken := sorted(set(names.values()) & set(log.others)):
         raise ConfigError(
-            f"inputs.{name}.columns: {taken[0]} is a column of the log, which is kept. Give the pair's column another name."
+            f"inputs.{name}.columns: {taken[0]} is a column of the log, which is kept. "
+            "Give the pair's column another name."
         )
     return rows.select(
         *[F.col(ours).alias(theirs) for ours, theirs in names.items()], *[F.col(f"`{c}`") for c in log.others]

@@ -1,8 +1,10 @@
-"""A stage of a run and its row of the `runs` table: what it ran with, how long it took, how it ended, and whether others can start from it.
+"""A stage of a run and its row of the `runs` table: what it ran with, how long it took, how it ended, and whether
+others can start from it.
 
-A stage is published by its row: its tables are committed one after the other, and belong together once the row says done.
-So a stage starts only if the stages before it (`after` in jobs/pipeline.py) are done, and if the table that they publish is
-the one they wrote: a fingerprint of its content is kept in the row of who wrote it (`outputs`) and of who read it (`inputs`).
+A stage is published by its row: its tables are committed one after the other, and belong together once the row says
+done. So a stage starts only if the stages before it (`after` in jobs/pipeline.py) are done, and if the table that
+they publish is the one they wrote: a fingerprint of its content is kept in the row of who wrote it (`outputs`) and of
+who read it (`inputs`).
 """
 
 import json

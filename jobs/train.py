@@ -1,12 +1,13 @@
-"""Train the models of a run and write their score tables, or, with output: ranks, their ranks: torch and Arrow, no Spark.
+"""Train the models of a run and write their score tables, or their ranks (output: ranks): torch and Arrow, no Spark.
 
     python jobs/train.py --config conf/demo.yaml --run-id 2026-11-15
-    torchrun --nproc-per-node 2 jobs/train.py --config conf/demo.yaml              two processes on this machine
-    spark-submit jobs/train.py --config conf/demo.yaml --processes 2               two on a Spark cluster, by TorchDistributor
+    torchrun --nproc-per-node 2 jobs/train.py --config conf/demo.yaml      two processes on this machine
+    spark-submit jobs/train.py --config conf/demo.yaml --processes 2       two on a Spark cluster, by TorchDistributor
 
-Reads feedback and catalogue, and the other labels if there is something to rank. Writes a folder of Parquet files per model, or the model's rows of
-the lake's ranks table (replaces those of this run_id and model only: safe to retry), and the model's row of the lake's trials table; what is there
-already for the same inputs is kept. Several processes need a file system that all of them see.
+Reads feedback and catalogue, and the other labels if there is something to rank. Writes a folder of Parquet files per
+model, or the model's rows of the lake's ranks table (replaces those of this run_id and model only: safe to retry),
+and the model's row of the lake's trials table; what is there already for the same inputs is kept. Several processes
+need a file system that all of them see.
 """
 
 import os
@@ -156,7 +157,8 @@ def _run(config: RunConfig) -> "Run":
 
     if CATALOG_NAME.fullmatch(config.lake):
         raise ConfigError(
-            f"train: output: ranks writes to the lake without Spark, but the lake {config.lake} is a catalog's. Give a folder or URI as `lake`, or output: scores."
+            f"train: output: ranks writes to the lake without Spark, but the lake {config.lake} is a catalog's. "
+            "Give a folder or URI as `lake`, or output: scores."
         )
     return Run(
         f"{full_path(config.lake)}/{RANKS.name}",

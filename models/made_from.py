@@ -1,7 +1,7 @@
 """What a model's scores or ranks are made from, as a hash: known before training, and without torch.
 
-    trained_from   the model's spec, the seed, the kind of device, the rule of positives, the feedback, and the small random
-                   set of AutoDebias: all that the weights follow from
+    trained_from   the model's spec, the seed, the kind of device, the rule of positives, the feedback, and the small
+                   random set of AutoDebias: all that the weights follow from
 
 Where a finished table has the same hash, the model is not trained again.
 """

@@ -1,10 +1,11 @@
-"""Train every model of a config and write its score table, or rank it as it is scored (output: ranks) and write its ranks.
+"""Train every model of a config and write its score table, or rank it as it is scored (output: ranks) and write its
+ranks.
 
     train_all(spec, feedback, catalogue, users, positive, progress, run)   ->   a Trial for each model
 
-A hash of what each table is made from (models/made_from.py), and of its layout or labels, is kept with the table. Where a
-finished table, or the run's ranks in the lake, has the same hash, the model is skipped; torch is imported only if one is not.
-Training that was stopped goes on from its checkpoint, and scoring from the shards that are whole.
+A hash of what each table is made from (models/made_from.py), and of its layout or labels, is kept with the table.
+Where a finished table, or the run's ranks in the lake, has the same hash, the model is skipped; torch is imported
+only if one is not. Training that was stopped goes on from its checkpoint, and scoring from the shards that are whole.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,8 @@
-"""An input table that a stage makes: replaced whole, in the format of the config, and left alone if it is made from the same.
+"""An input table that a stage makes: replaced whole, in the format of the config, and left alone if it is made from the
+same.
 
-A Delta table keeps in its last commit (userMetadata) what it was made from. A Parquet table does not, so it is always written.
+A Delta table keeps in its last commit (userMetadata) what it was made from. A Parquet table does not, so it is always
+written.
 """
 
 from deltalake import DeltaTable

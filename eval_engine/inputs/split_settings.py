@@ -34,7 +34,7 @@ class Time(Strict):
     strategy: Literal["time"]
     cut: Annotated[int | float | datetime | None, AfterValidator(_in_utc)] = Field(
         None,
-        description="first time that is held out: a number if the log has numbers, else a time, UTC if it names no zone",
+        description="first time that is held out: a number if the log has numbers, else a time, UTC without a zone",
     )
     share: float | None = Field(
         None,
@@ -69,7 +69,7 @@ class Split(Strict):
     """One log becomes inputs.feedback, which models are trained on, and inputs.heldout, which is kept from training."""
 
     log: Input = Field(
-        description="all logged pairs: user_id, item_id, value and, for a split by time, timestamp; other columns are kept"
+        description="all logged pairs: user_id, item_id, value, timestamp if times are needed; other columns are kept"
     )
     how: How = Field(description="which pairs are held out")
     cold: Literal["keep", "drop"] = Field(

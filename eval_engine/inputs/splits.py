@@ -2,13 +2,13 @@
 
     random       held out iff U(xxhash64(seed, user_id, item_id)) < share;  U(h) = (h >>> 11) / 2^53, in [0, 1)
     time         held out iff timestamp >= cut.  With a share: of n pairs by time, cut is the timestamp of pair number
-                 n - floor(share n), counted from 0; all pairs of that time are held out, so that at least floor(share n) are
+                 n - floor(share n), counted from 0; all pairs of that time are held out: floor(share n) or more
     leave_last   held out iff the pair is among the user's last n by (timestamp, item_id); a user with fewer than
                  n + least_training pairs keeps all of them for training
 
-Which side a pair falls on depends on its ids, its time and the log as a whole, never on the order or partitioning of rows.
-The cut of a share is exact: pairs are counted in intervals of time, and the interval that holds the cut is divided again
-until all of its pairs have the same time. Each step is one Spark job and 4,096 counts.
+Which side a pair falls on depends on its ids, its time and the log as a whole, never on the order or partitioning of
+rows. The cut of a share is exact: pairs are counted in intervals of time, and the interval that holds the cut is
+divided again until all of its pairs have the same time. Each step is one Spark job and at most 4,096 counts.
 
 A pair that breaks a rule is on neither side:
 
@@ -17,7 +17,8 @@ A pair that breaks a rule is on neither side:
     no_timestamp    NULL, NaN, infinite, or text that is no time; only if the split needs times
     duplicate_key   the pair is logged more than once: every copy counts, since it is not known which is right
 
-A held-out pair is cold if its user, or else its item, has no training pair. The other columns of the log go with their pair.
+A held-out pair is cold if its user, or else its item, has no training pair. Other columns of the log go with their
+pair.
 """
 
 from collections.abc import Iterable

@@ -1,13 +1,14 @@
-"""The Java classes that Spark loads, archived once per environment (class data sharing): an embedded Spark starts from them.
+"""The Java classes that Spark loads, archived once per environment (class data sharing): an embedded Spark starts from
+them.
 
     python -m eval_engine.spark.class_archive        makes the archive; set-up does so
 
-Java takes classes from the archive as they are, instead of reading, checking and linking some 15,000 of them from 300 jars:
-Spark starts in 60 % of the time, and the first jobs of a session take four fifths (docs/decisions.md). The archive takes 170
-MB of disk. Java starts without it if it was made of other jars, or by another Java.
+Java takes classes from the archive as they are, instead of reading, checking and linking some 15,000 of them from 300
+jars: Spark starts in 60 % of the time, and the first jobs of a session take four fifths (docs/decisions.md). The
+archive takes 170 MB of disk. Java starts without it if it was made of other jars, or by another Java.
 
-Java archives no classes if a folder with files in it is on the class path, and Spark's conf is on it. So a Spark that uses
-the archive gets an empty folder as conf, and no archive is used if conf holds more than set-up wrote there.
+Java archives no classes if a folder with files in it is on the class path, and Spark's conf is on it. So a Spark that
+uses the archive gets an empty folder as conf, and no archive is used if conf holds more than set-up wrote there.
 """
 
 import hashlib
