@@ -158,9 +158,8 @@ def test_workers_and_spark_write_the_same_rows_which_keep_the_rules(nasty: Nasty
     found = lake.read(RANKS, "small")
     nasty.check(found.collect())
     assert found.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in RANKS.rules)).isEmpty()
-    spark.sql("CREATE DATABASE IF NOT EXISTS label_sets")
-    for table in ("ranks", "catalogue", "quality", "quarantine", "runs"):
-        spark.sql(f"DROP TABLE IF EXISTS label_sets.{table}")
+    spark.sql("DROP DATABASE IF EXISTS label_sets CASCADE")
+    spark.sql(f"CREATE DATABASE label_sets LOCATION '{nasty.run.folder / 'catalog'}'")
     nasty.run.config["lake"] = "spark_catalog.label_sets"
     job.run(spark, load(nasty.run.write()), QUIET)  # Delta holds the rules of what Spark writes
     nasty.check(spark.table("label_sets.ranks").collect())
