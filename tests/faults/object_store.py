@@ -3,7 +3,7 @@
     make faults-s3
 
 Starts moto (a server of the S3 protocol that checks signatures and conditional puts) on 127.0.0.1, writes the tables of
-a small platform there, and runs `plumbline evaluate` on them, with s3:// and with s3a:// paths: every table must equal
+a small platform there, and runs `plumbline run` on them, with s3:// and with s3a:// paths: every table must equal
 that of the same run on local disk, row for row. Then it breaks one thing at a time: each fault must give one line that
 says what is missing and how to add it, with the right exit code, and must leave nothing in the lake. Spark gets
 hadoop-aws by --packages, stored in .venv-s3.
@@ -216,10 +216,10 @@ def submit_args(*arguments: str) -> dict[str, str]:
 def evaluate(
     folder: Path, config: Mapping[str, object], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `plumbline evaluate` as an operator does."""
+    """Runs `plumbline run` as an operator does."""
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     (folder / "tried.yaml").write_text(yaml.safe_dump(dict(config)))
-    command = [sys.executable, "-m", "jobs.cli", "evaluate", str(folder / "tried.yaml")]
+    command = [sys.executable, "-m", "jobs.cli", "run", str(folder / "tried.yaml")]
     given = os.environ | {"PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true", "COLUMNS": "200"} | environment
     return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=SECONDS, check=False)
 

@@ -5,7 +5,7 @@
     same         four processes commit the same new run of a new lake, started together: exactly one commits
     different    four processes make the tables of a new lake and commit a run each, started together: all commit
     lake         four processes write the tables of a stage of their own run to one lake, in many rounds: all commit
-    evaluate     six `plumbline evaluate` of different runs on one lake at the same time: all exit 0
+    evaluate     six `plumbline run` of different runs on one lake at the same time: all exit 0
 
 Prints a line per case and exits 1 if any case failed.
 """
@@ -87,7 +87,7 @@ def evaluations(folder: Path, rounds: int) -> list[str]:
         runs = [SmallRun(folder / f"{n}-{number}") for number in range(6)]
         for number, run in enumerate(runs):
             run.config |= {"run_id": f"run-{number}", "lake": lake}
-        command = [sys.executable, "-m", "jobs.cli", "evaluate"]
+        command = [sys.executable, "-m", "jobs.cli", "run"]
         jobs = [
             subprocess.Popen([*command, str(run.write())], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             for run in runs
@@ -98,7 +98,7 @@ def evaluations(folder: Path, rounds: int) -> list[str]:
                 wrong.append(f"round {n}, run-{number}: exit {job.returncode}: {stderr.strip().splitlines()[-1:]}")
         stages = DeltaTable(f"{lake}/runs").to_pyarrow_table().to_pylist()
         if sorted((row["run_id"], row["stage"], row["status"]) for row in stages) != [
-            (f"run-{number}", stage, "done") for number in range(6) for stage in ("evaluate", "rank")
+            (f"run-{number}", stage, "done") for number in range(6) for stage in ("evaluate", "rank", "report")
         ]:
             wrong.append(f"round {n}: runs holds {[(row['run_id'], row['stage'], row['status']) for row in stages]}")
     return wrong
