@@ -2,10 +2,10 @@
 
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads scores, catalogue, feedback (the training pairs) and the label sets that the config has: exposures, heldout, truth.
-Writes catalogue, ranks, quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it checks whether
-the random exposures are random (docs/checks.md). Scores are read once (twice where a user's rows are scattered over files);
-evaluating needs only what is written here.
+Reads scores, catalogue, feedback (the training pairs) and the label sets that the config has: exposures, heldout,
+truth. Writes catalogue, ranks, quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it
+checks whether the random exposures are random (docs/checks.md). Scores are read once (twice where a user's rows are
+scattered over files); evaluating needs only what is written here.
 """
 
 from collections.abc import Iterator
@@ -169,8 +169,8 @@ def already_ranked(spark: SparkSession, config: RunConfig, lake: Lake) -> Ranked
 
 @contextmanager
 def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) -> Iterator[Checked]:
-    """Reads everything but scores, and raises on what cannot be used; commits nothing. What was brought together is kept by Spark until the block ends, and files that
-    no commit names are removed then."""
+    """Reads everything but scores, and raises on what cannot be used; commits nothing. What was brought together is
+    kept by Spark until the block ends, and files that no commit names are removed then."""
     inputs = inputs_of(config)
     catalogue = _read(spark, "catalogue", inputs["catalogue"], ITEM)
     frames = {
@@ -291,11 +291,12 @@ def _origin(model: str, paths: dict[str, str], config: RunConfig, ranked: Ranked
 def write_ranks(
     lake: Lake, run_id: str, id_type: str, made: list[Plan], inputs: dict[str, str], kept: tuple[str, ...]
 ) -> None:
-    """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model is ranked from."""
+    """Rank by these plans, and put the ranks in place of all of the run but the kept models'; inputs: what each model
+    is ranked from."""
     where = {"run_id": run_id}
     if lake.spark_only_reason:
-        told = F.create_map(*[F.lit(x) for entry in inputs.items() for x in entry])[F.col("model")]
-        lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", told), where, kept)
+        own = F.create_map(*[F.lit(x) for entry in inputs.items() for x in entry])[F.col("model")]
+        lake.replace(RANKS, ranking.ranked_rows(made, id_type).withColumn("inputs", own), where, kept)
         return
     lake.create(RANKS, id_type, where)
 
@@ -339,22 +340,24 @@ def _judged(facts: Facts, labels: dict[str, ranking.Pairs], models: dict[str, in
         if not facts.label_rows.get(source):
             raise empty(TABLE[source], inputs_of(config)[TABLE[source]].path)
     quality: Quality = []
-    for (source, rule), told in sorted(facts.broken.items()):
+    for (source, rule), violation in sorted(facts.broken.items()):
         counted = rule == OUTSIDE_FRAME
         if config.on_bad_rows == "error" and not counted:
-            raise refuse(source, rule, *told)
-        quality.append(QualityRow(TABLE[source], rule, *told, "not candidates, left out" if counted else "quarantined"))
+            raise refuse(source, rule, *violation)
+        action = "not candidates, left out" if counted else "quarantined"
+        quality.append(QualityRow(TABLE[source], rule, *violation, action))
     if not sum(facts.users.values()):
         raise DataError(
-            f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. Check the paths and the job that writes the scores."
+            f"scores: {', '.join(table.path for table in config.score_tables())}: no rows. "
+            "Check the paths and the job that writes the scores."
         )
     for model in models:
         if not facts.users.get(model):
             raise DataError(f"scores of {model}: no rows. Check the path and the job that writes the scores.")
-    for rule, told in sorted(facts.uncovered.items()):
+    for rule, violation in sorted(facts.uncovered.items()):
         if config.on_bad_rows == "error" or rule != "not_scored":
-            raise coverage.refuse(rule, *told)
-        quality.append(QualityRow("scores", rule, *told, "left out"))
+            raise coverage.refuse(rule, *violation)
+        quality.append(QualityRow("scores", rule, *violation, "left out"))
     return quality
 
 

@@ -65,7 +65,7 @@ def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[Es
     rows = Lake(spark, lake).rows(ESTIMATES, {"run_id": run_id})
     if not rows:
         raise DataError(
-            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline evaluate` with this run_id, or give "
+            f"estimates in {lake} holds no row of run_id={run_id}. Run `plumbline run` with this run_id, or give "
             "another --lake."
         )
     known = [name for name in EstimateRow._fields if name in rows[0]]  # lakes of earlier versions have fewer

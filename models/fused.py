@@ -1,13 +1,13 @@
-"""Fused ranking: a trained model's labelled pairs ranked as they are scored, block of users after block of users; no score
-table.
+"""Fused ranking: a trained model's labelled pairs ranked as they are scored, block of users after block of users; no
+score table.
 
     ranks(block) = ranks_batch(found_in(score_block(block)))
 
-by the kernels and rows of eval_engine/ranking/, which reads scores from files instead. A block of scores is in memory only
-until its users are ranked; what is written is one row per user: its labels' places and the top of its list, some kB where
-the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads: each thread
-scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place of the model's
-older rows of the run.
+by the kernels and rows of eval_engine/ranking/, which reads scores from files instead. A block of scores is in memory
+only until its users are ranked; what is written is one row per user: its labels' places and the top of its list, some
+kB where the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads:
+each thread scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place
+of the model's older rows of the run.
 """
 
 from collections import deque
@@ -90,7 +90,8 @@ def rank_fused(
 def write_fused(
     ranked: Ranked, labels: LabelLists, run: Run, threads: int, advance: Callable[[int], None]
 ) -> list[WrittenFile]:
-    """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` hears of users done."""
+    """Rank the model and put its rows in place of its older ones of this run; the files written. `advance` is called
+    with the number of users done."""
     where = {"run_id": run.run_id, "model": ranked.model}
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -124,6 +125,7 @@ def _rank_block(
     found = found_in(users, scores, {}, labels.item_ids, ranking)
     for row, problem in sorted(found.problems.items()):
         raise DivergedError(
-            f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. Train with a lower learning_rate."
+            f"model {model}: user_id={users.user_id[row].as_py()} cannot be ranked: {problem}. "
+            "Train with a lower learning_rate."
         )
     return ranks_batch(users, found, labels.item_ids, ranking)

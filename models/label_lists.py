@@ -1,12 +1,12 @@
 """The labels of a run's users, without Spark: the same lists that the ranking job makes of the same tables
 (eval_engine/inputs/labels.py).
 
-    read_label_lists(inputs, user_ids, item_ids, frame, on_bad_rows).users("mf", 0, 400)    labels of the first 400 users
+    read_label_lists(inputs, user_ids, item_ids, frame, on_bad_rows).users("mf", 0, 400)    of the first 400 users
 
-The tables of the label sets and the feedback are concatenated, grouped by user and judged by the same rules. A pair that
-breaks one is an error or, with on_bad_rows: quarantine, left out; the ranking job counts it and keeps the row. A user
-without labels has empty lists. Users that have labels but no scores are judged with the others and then left to the
-ranking job, which says that they are not scored.
+The tables of the label sets and the feedback are concatenated, grouped by user and judged by the same rules. A pair
+that breaks one is an error or, with on_bad_rows: quarantine, left out; the ranking job counts it and keeps the row. A
+user without labels has empty lists. Users that have labels but no scores are judged with the others and then left to
+the ranking job, which says that they are not scored.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class LabelLists(NamedTuple):
         return users_of_plan(rows.add_column(0, "model", pa.array([model] * rows.num_rows, pa.string())))
 
     def digest(self) -> str:
-        """A hash of every list; users and items are told by their place."""
+        """A hash of every list; users and items are known by their place."""
         sets = " ".join((*self.label_sets, *self.probabilities))
         sha = hashlib.sha256(f"{self.rows.num_rows} {len(self.item_ids)} {sets}".encode())
         columns = [column for name in self.label_sets for column in self.rows.column(name).flatten()]
@@ -64,7 +64,8 @@ class LabelLists(NamedTuple):
 def read_label_lists(
     inputs: Inputs, user_ids: pa.Array, item_ids: pa.Array, frame: str, on_bad_rows: str
 ) -> LabelLists:
-    """The labels of these users; items in catalogue order. A broken pair of any user is an error if on_bad_rows says so."""
+    """The labels of these users; items in catalogue order. A broken pair of any user is an error if on_bad_rows says
+    so."""
     sources = [source for source, table in TABLE.items() if getattr(inputs, table) is not None]
     pairs, probable = _pairs(inputs, sources, user_ids, item_ids)
     others = pc.unique(

@@ -1,4 +1,5 @@
-"""The lake's ranks table as training meets it, without Spark: made as eval_engine/lake/lake.py makes it, and asked what it holds."""
+"""The lake's ranks table as training meets it, without Spark: made as eval_engine/lake/lake.py makes it, and asked what
+it holds."""
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -14,11 +15,13 @@ def make_ranks_table(uri: str, id_type: pa.DataType) -> None:
         make_table(uri, RANKS, "BIGINT" if pa.types.is_integer(id_type) else "STRING")
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"The lake's table {uri} cannot be made or read: {str(error).splitlines()[0]} Give a writable `lake` in the config."
+            f"The lake's table {uri} cannot be made or read: {str(error).splitlines()[0]} "
+            "Give a writable `lake` in the config."
         ) from None
 
 
 def ranked_from(uri: str, run_id: str, model: str) -> set[str]:
-    """The fingerprints of what the model's rows in the table were made from; empty: there are none, or a file of them is gone or cut."""
+    """The fingerprints of what the model's rows in the table were made from; empty: there are none, or a file of them
+    is gone or cut."""
     files = files_of(uri, {"run_id": run_id, "model": model})
     return set() if damaged(files) else {file.partition["inputs"] or "" for file in files}

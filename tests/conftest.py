@@ -149,6 +149,7 @@ class SmallRun:
 def finished_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> SmallRun:
     """A run that is done; for tests that only look at it."""
     run = SmallRun(tmp_path_factory.mktemp("finished"))
+    run.config["evaluate"]["user_metrics"] = True
     run.run(spark)
     return run
 

@@ -1,6 +1,8 @@
-"""The catalogue: item_id and position, 0 to N-1, the order of dense score vectors. A catalogue that is out of order is never mended.
+"""The catalogue: item_id and position, 0 to N-1, the order of dense score vectors. A catalogue that is out of order is
+never mended.
 
-One worker reads and judges it whole, as every worker that ranks reads it whole later, from the file that is written here.
+One worker reads and judges it whole, as every worker that ranks reads it whole later, from the file that is written
+here.
 """
 
 import json
@@ -25,25 +27,26 @@ class Checked(NamedTuple):
 
 
 def check_catalogue(catalogue: DataFrame, target: Target | None) -> Checked:
-    """Makes sure that each item has a position of its own from 0 to N-1, and writes them to a file of the target, if there is one."""
-    found = (
+    """Makes sure that each item has a position of its own from 0 to N-1, and writes them to a file of the target, if
+    there is one."""
+    rows = (
         catalogue.select("item_id", "position")
         .coalesce(1)
         .mapInArrow(_checked(target), "n_items BIGINT, file STRING")
         .collect()
     )
-    told = next((row for row in found if row["n_items"]), None)
-    if told is None:
+    whole = next((row for row in rows if row["n_items"]), None)
+    if whole is None:
         return Checked(0, None)
-    return Checked(told["n_items"], WrittenFile(*json.loads(told["file"])) if target else None)
+    return Checked(whole["n_items"], WrittenFile(*json.loads(whole["file"])) if target else None)
 
 
 def _checked(target: Target | None) -> Worker:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = [batch for batch in batches if batch.num_rows]
-        if not found:
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
             return
-        rows = pa.Table.from_batches(found)
+        rows = pa.Table.from_batches(filled)
         judge_catalogue(rows)
         file = write_few(rows.sort_by("position").to_batches(), target)[0] if target else None
         yield pa.RecordBatch.from_pydict(
@@ -62,16 +65,19 @@ def judge_catalogue(rows: pa.Table) -> None:
     twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     if len(twice):
         raise DataError(
-            f"catalogue: item_id={pc.min(twice).as_py()} stands in it more than once. An item has one position: remove the copies."
+            f"catalogue: item_id={pc.min(twice).as_py()} stands in it more than once. "
+            "An item has one position: remove the copies."
         )
     if position.null_count:
         nowhere = pc.min(item.filter(position.is_null())).as_py()
         raise DataError(
-            f"catalogue: item_id={nowhere} has position=NULL. Give every item its place in the score vectors, 0 to {n - 1}."
+            f"catalogue: item_id={nowhere} has position=NULL. "
+            f"Give every item its place in the score vectors, 0 to {n - 1}."
         )
     places = np.unique(position.to_numpy())
     if (places[0], places[-1], places.size) != (0, n - 1, n):
         raise DataError(
-            f"catalogue: positions of {n} items must be 0 to {n - 1}, each once; found {places.size} different ones from {places[0]} to {places[-1]}. "
+            f"catalogue: positions of {n} items must be 0 to {n - 1}, each once; found {places.size} different ones "
+            f"from {places[0]} to {places[-1]}. "
             "They are the order of the score vectors: take them from the job that writes the scores."
         )

@@ -5,9 +5,9 @@
     heldout   heldout     the recommendation frame: all items but the training pairs        propensity
     truth     truth       as those of random                                                none
 
-`frame: unseen` leaves the training pairs out, `frame: all_items` keeps them. The training pairs are the table `feedback`:
-it is a source of pairs, but no label set. A label set is a struct column of the ranks table, with its own `candidates`.
-A run has the label sets whose tables its config names; at least one.
+`frame: unseen` leaves the training pairs out, `frame: all_items` keeps them. The training pairs are the table
+`feedback`: it is a source of pairs, but no label set. A label set is a struct column of the ranks table, with its own
+`candidates`. A run has the label sets whose tables its config names; at least one.
 """
 
 from typing import Literal, NamedTuple

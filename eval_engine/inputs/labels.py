@@ -1,11 +1,12 @@
-"""The labels of some users, judged: pairs user by user in, lists by catalogue position out. Arrow and numpy, no session.
+"""The labels of some users, judged: pairs user by user in, lists by catalogue position out. Arrow and numpy, no
+session.
 
     random, heldout, truth    the labels of each label set that the run has (label_sets.py)
     excluded                  the user's training pairs: no candidates of a recommendation
 
-A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32) and
-values (float64) are packed (spark/binary_lists.py). Where the table of a set has probabilities, a third list of the set,
-probabilities (float64), stands beside them; else there is none.
+A list is sorted by catalogue position, so it does not depend on the order in which the pairs came. Positions (int32)
+and values (float64) are packed (spark/binary_lists.py). Where the table of a set has probabilities, a third list of the
+set, probabilities (float64), stands beside them; else there is none.
 """
 
 from collections.abc import Sequence
@@ -31,9 +32,12 @@ REMEDY = {
     "nan_value": "NaN is not a value: it is neither positive nor negative. Fix the job that makes the table",
     "outside_catalogue": "only items of the catalogue have scores. Add the item to the catalogue, or take the row out",
     "duplicate_key": "a pair is labelled once. Keep the one row you mean",
-    "bad_probability": "a pair that was exposed has a probability above 0 and at most 1. Fix the job that makes the table",
-    "exposed_but_seen": "with frame: unseen, exposures are drawn from items without logged feedback of the user. Use frame: all_items if they were drawn from all",
-    "heldout_but_trained": "a held-out pair is kept from training, but feedback has it too. Take it out of feedback and train again, or take it out of heldout",
+    "bad_probability": "a pair that was exposed has a probability above 0 and at most 1. "
+    "Fix the job that makes the table",
+    "exposed_but_seen": "with frame: unseen, exposures are drawn from items without logged feedback of the user. "
+    "Use frame: all_items if they were drawn from all",
+    "heldout_but_trained": "a held-out pair is kept from training, but feedback has it too. "
+    "Take it out of feedback and train again, or take it out of heldout",
 }
 
 
@@ -59,8 +63,8 @@ class Judged(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """How many rows or users break a rule, and one of them as text: the first in alphabetical order, so that it does not
-    depend on partitioning."""
+    """How many rows or users break a rule, and one of them as text: the first in alphabetical order, so that it does
+    not depend on partitioning."""
 
     n_rows: int
     example: str
@@ -117,8 +121,8 @@ def judge(user_id: pa.Array, user_pairs: UserPairs, label_sets: Sequence[str], u
 
 
 def _trained_once(pairs: Pairs, user: npt.NDArray[Any], order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """The training pairs, each once. A pair whose value is missing, or that is there twice, stays excluded: the model has
-    seen it."""
+    """The training pairs, each once. A pair whose value is missing, or that is there twice, stays excluded: the model
+    has seen it."""
     trained = (pairs.source == FEEDBACK) & (pairs.position >= 0) & ~pairs.null_key
     if not trained.any():
         return trained
@@ -166,7 +170,8 @@ def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 def refuse(source: str, rule: str, n_rows: int, example: str) -> DataError:
     """The error of a rule that is broken."""
+    broken = "row breaks" if n_rows == 1 else "rows break"
     return DataError(
-        f"{TABLE[source]}: {n_rows:,} {'row breaks' if n_rows == 1 else 'rows break'} the rule {rule} (first: {example}): "
-        f"{REMEDY[rule]}, or set on_bad_rows: quarantine."
+        f"{TABLE[source]}: {n_rows:,} {broken} the rule {rule} (first: {example}): {REMEDY[rule]}, "
+        "or set on_bad_rows: quarantine."
     )

@@ -176,7 +176,8 @@ def _erase_excluded(block, rows, copy):  # type: ignore[no-untyped-def]
 
 @compiled
 def _less(ascending, score):  # type: ignore[no-untyped-def]
-    """#{s < score} by bisection of a row that is not empty; unsigned, since numba looks at each signed index whether it is negative."""
+    """#{s < score} by bisection of a row that is not empty; unsigned, since numba looks at each signed index whether it
+    is negative."""
     one = np.uint64(1)
     base, size = np.uint64(0), np.uint64(ascending.size)
     while size > one:

@@ -3,7 +3,7 @@
     null_key              no user_id or no item_id
     null_value, nan_value
     outside_catalogue     an item without a position in the score vectors
-    duplicate_key         the same table labels the pair more than once: every copy counts, since none is known to be right
+    duplicate_key         the same table labels the pair more than once: every copy counts, none is known to be right
     bad_probability       a probability that is NaN (NULL), not above 0, or above 1; of tables that have probabilities
     exposed_but_seen      a random exposure of a training pair, though exposures were drawn from unseen items
     heldout_but_trained   a held-out pair that is a training pair

@@ -1,4 +1,5 @@
-"""Rank facts: the three integers per labelled pair that every metric, cutoff and tie policy needs, and no score has to be read again.
+"""Rank facts: the three integers per labelled pair that every metric, cutoff and tie policy needs, and no score has to
+be read again.
 
     above = #{j in C_u : s_uj > s_ui}     tied = #{j in C_u, j != i : s_uj = s_ui}     candidates = |C_u|
 
@@ -53,7 +54,8 @@ class RankFacts(NamedTuple):
         return np.diff(self.offsets)
 
     def per_user(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The sum of x over each user's pairs, float64 (n_users,); 0 for a user without any, which np.add.reduceat gets wrong."""
+        """The sum of x over each user's pairs, float64 (n_users,); 0 for a user without any, which np.add.reduceat gets
+        wrong."""
         total = np.bincount(self.user, weights=np.asarray(x, np.float64), minlength=self.n_users)
         return total.astype(np.float64)  # of no pairs at all, bincount makes integers
 
@@ -66,7 +68,8 @@ def rank_facts(
     n_users, n_items = block.shape
     for user in np.flatnonzero(rows_with_nan(block))[:1]:
         raise DataError(
-            f"scores: user {user}, item {np.isnan(block[user]).argmax()} is NaN, which has no rank. Score every item or drop the user."
+            f"scores: user {user}, item {np.isnan(block[user]).argmax()} is NaN, which has no rank. "
+            "Score every item or drop the user."
         )
     offsets, flat = _item_lists("items", items, n_users, n_items)
     out_offsets, out_flat = (
@@ -86,7 +89,8 @@ def _item_lists(name: str, lists: Lists, n_users: int, n_items: int) -> tuple[In
     user = users_of(offsets)
     for p in np.flatnonzero((flat < 0) | (flat >= n_items))[:1]:
         raise DataError(
-            f"{name}: user {user[p]} has item {flat[p]}, but scores have the items 0..{n_items - 1}. Use the scores' column numbers."
+            f"{name}: user {user[p]} has item {flat[p]}, but scores have the items 0..{n_items - 1}. "
+            "Use the scores' column numbers."
         )
     pairs, first = np.unique(user * n_items + flat, return_index=True)
     if pairs.size < flat.size:
@@ -99,7 +103,8 @@ def _refuse_excluded_labels(labelled: Ints, excluded: Ints, n_items: int) -> Non
     for pair in np.intersect1d(labelled, excluded)[:1]:
         user, item = divmod(int(pair), n_items)
         raise DataError(
-            f"items: user {user}, item {item} is labelled and excluded, but only candidates have a rank. Take it out of one of the two."
+            f"items: user {user}, item {item} is labelled and excluded, but only candidates have a rank. "
+            "Take it out of one of the two."
         )
 
 
@@ -107,7 +112,8 @@ def _values(values: Lists, offsets: Ints) -> npt.NDArray[np.float64]:
     value_offsets, flat = flatten(values, offsets.size - 1)
     for user in np.flatnonzero(np.diff(value_offsets) != np.diff(offsets))[:1]:
         raise DataError(
-            f"values: user {user} has {np.diff(value_offsets)[user]} values for {np.diff(offsets)[user]} items. Give one value per item."
+            f"values: user {user} has {np.diff(value_offsets)[user]} values for {np.diff(offsets)[user]} items. "
+            "Give one value per item."
         )
     value = flat.astype(np.float64)
     for pair in np.flatnonzero(np.isnan(value))[:1]:

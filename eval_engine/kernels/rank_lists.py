@@ -1,9 +1,10 @@
-"""Ranks labels in lists of (position, score) rows, as long score tables have them: some of a user's items, in any order.
+"""Ranks labels in lists of (position, score) rows, as long score tables have them: some of a user's items, in any
+order.
 
     above = #{rows j : s_j > t}        level = #{rows j : s_j = t}        t the label's score
 
-A list is a whole user, or the part of a user that one file holds: above and level add up over the parts, and the first k
-of all parts are among the first k of each. find() gives the scores of labels and takes excluded rows out; count() and
+A list is a whole user, or the part of a user that one file holds: above and level add up over the parts, and the first
+k of all parts are among the first k of each. find() gives the scores of labels and takes excluded rows out; count() and
 first() do the rest, so that the score of a label that is in another part can come in between. Excluded rows count for
 nothing, but for labels that are marked `whole`, which are ranked among all rows: add_excluded() adds them.
 
@@ -46,8 +47,8 @@ class Found(NamedTuple):
 
 
 def as_vectors(lists: Lists, n_items: int) -> Floats | None:
-    """The scores of each list as a vector over all items, (n, n_items), if every list holds each item once, as float32 that is not NaN; else None. Such vectors are
-    ranked several times faster (rank_rows.py)."""
+    """The scores of each list as a vector over all items, (n, n_items), if every list holds each item once, as float32
+    that is not NaN; else None. Such vectors are ranked several times faster (rank_rows.py)."""
     n = lists.offsets.size - 1
     if not n or lists.scores.dtype != np.float32 or (np.diff(lists.offsets) != n_items).any():
         return None
@@ -90,7 +91,8 @@ def find(
 
 
 def checksums(lists: Lists) -> Ints:
-    """The sum of 40-bit hashes of each list's positions, int64: over all parts of a user it tells whether each item of a catalogue is there once."""
+    """The sum of 40-bit hashes of each list's positions, int64: over all parts of a user it tells whether each item of
+    a catalogue is there once."""
     sums = np.zeros(lists.offsets.size - 1, np.int64)
     _add_hashes(lists.offsets, lists.positions, sums)
     return sums
@@ -117,8 +119,9 @@ def grouped(user: Ints, n_users: int, positions: Ints, scores: Floats) -> Lists:
 
 
 def merged_scores(part_offsets: Ints, label_offsets: Ints, part_scores: Floats) -> tuple[Floats, Ints]:
-    """Scores of each user's labels from its parts (part_offsets[u + 1] - part_offsets[u] of them, one after the other, each with all the user's
-    labels, NaN where a label is not in it), and how many labels of each user are in more than one part."""
+    """Scores of each user's labels from its parts (part_offsets[u + 1] - part_offsets[u] of them, one after the other,
+    each with all the user's labels, NaN where a label is not in it), and how many labels of each user are in more than
+    one part."""
     scores, twice = np.full(int(label_offsets[-1]), np.nan), np.zeros(label_offsets.size - 1, np.int64)
     _merge_scores(
         np.ascontiguousarray(part_offsets, np.int64),
@@ -246,8 +249,8 @@ def _add_hashes(offsets, positions, sums):  # type: ignore[no-untyped-def]
 
 @compiled
 def _group(user, positions, scores, free, lists):  # type: ignore[no-untyped-def]
-    """Rows to their users' places, some at a time: put in order where they are still in the cache, then moved user by user. Straight to thousands of places each row would wait
-    for memory."""
+    """Rows to their users' places, some at a time: put in order where they are still in the cache, then moved user by
+    user. Straight to thousands of places each row would wait for memory."""
     n_users, n_rows = free.size, user.size
     at_once = max(GROUPED_AT_ONCE, 8 * n_users)
     near_positions, near_scores = np.empty(at_once, np.int32), np.empty(at_once, scores.dtype)

@@ -3,8 +3,8 @@ labels, the first k.
 
 The same numbers as rows_with_nan, count (kernels/compare_count.py) and top_lists (kernels/top_list.py) one after the
 other; a row comes from memory once, while the row before is counted, and is then in the cache for all three. 10,000
-items, 10 labels, first 101, one core: 890 M scores/s, where numpy's sort of the row with two lookups, which gives neither
-positions nor a NaN check, does 200 to 230 (make bench-rank, dense-kernel).
+items, 10 labels, first 101, one core: 890 M scores/s, where numpy's sort of the row with two lookups, which gives
+neither positions nor a NaN check, does 200 to 230 (make bench-rank, dense-kernel).
 
 Excluded positions are not among the first k, and no candidates of the labels, but for labels that are marked `whole`:
 those are ranked in the whole row.

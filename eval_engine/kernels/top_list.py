@@ -7,15 +7,14 @@
    threshold, and only some 1.4 k candidates reach it.
 2. A sweep compares 64 scores at a time with the threshold (kernels/simd.py) and visits only those that pass; a passing
    excluded position is skipped, the others go into a buffer.
-3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later in
-   the row with an equal score would lose by position. So neither a constant row nor one whose high scores share a column
-   fills more than the buffer.
+3. When the buffer is full, its first k are kept and the threshold rises to just above the k-th score: what comes later
+   in the row with an equal score would lose by position. So neither a constant row nor one whose high scores share a
+   column fills more than the buffer.
 
-A row shorter than m is swept from -inf.
-A candidate is one uint64: the float32's bits turned so that the order is descending (-0.0 as 0.0), then the position. The
-first k are the k smallest keys, and numpy's vectorised sort puts them in order. float64 scores do not fit into a key and
-take a stable argsort.
-NaN is not a score; +-inf is. Fewer than k candidates: the rest is position -1, score NaN.
+A row shorter than m is swept from -inf. A candidate is one uint64: the float32's bits turned so that the order is
+descending (-0.0 as 0.0), then the position. The first k are the k smallest keys, and numpy's vectorised sort puts them
+in order. float64 scores do not fit into a key and take a stable argsort. NaN is not a score; +-inf is. Fewer than k
+candidates: the rest is position -1, score NaN.
 
 thresholds() gives the score that an item must pass to be in the top K,
 
@@ -56,8 +55,9 @@ def thresholds(
 ) -> Floats:
     """tau_K of each user and cutoff, (n, n_cutoffs); NaN where the scores that there are do not tell.
 
-    top_scores: of each user's first candidates, (n, k), padded with NaN. also: offsets and scores of each user's further
-    candidates, which are not among the first k, NaN for one without a score. candidates: how many there are of both.
+    top_scores: of each user's first candidates, (n, k), padded with NaN. also: offsets and scores of each user's
+    further candidates, which are not among the first k, NaN for one without a score. candidates: how many there are of
+    both.
     """
     n, k = top_scores.shape
     depth = 1 + max(cutoffs, default=0)
@@ -157,8 +157,8 @@ def _smallest_first(values, size, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _highest_of_columns(row, out, highest):  # type: ignore[no-untyped-def]
-    """highest[c] = the highest candidate among the c-th positions of all parts, -inf without one; parts are evenly spaced
-    and do not overlap."""
+    """highest[c] = the highest candidate among the c-th positions of all parts, -inf without one; parts are evenly
+    spaced and do not overlap."""
     highest[:] = -np.inf
     n_parts = min(row.size // highest.size, PARTS)
     for n in range(n_parts):

@@ -157,7 +157,7 @@ class Lake:
         check_run_id(run_id)
         if not self.has(table):
             raise LakeError(
-                f"There is no table {self.name(table)} yet. Run `plumbline evaluate` on this lake first, or give the "
+                f"There is no table {self.name(table)} yet. Run `plumbline run` on this lake first, or give the "
                 "right lake."
             )
         return with_new_columns(self.spark.table(self.name(table)), table).where(F.col("run_id") == run_id)

@@ -1,8 +1,8 @@
-"""Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not fit
-together.
+"""Where labels and scores meet, user by user, before any score is read: what to rank, in which task, and what does not
+fit together.
 
-A shard holds the labelled pairs of its users and the entries that tell where their scores are stored (user_shards.py). Of
-each shard come
+A shard holds the labelled pairs of its users and the entries that tell where their scores are stored (user_shards.py).
+Of each shard come
 
     plan      rows for the tasks that rank: a user of a model, its file and rows, its labels. One task reads all of them
     parts     users whose rows are scattered over files, and in which tasks (scattered.py)
@@ -10,8 +10,8 @@ each shard come
     broken    label pairs that break a rule, for quarantine
     items     how often each item was exposed, and expected to be (exposure_counts.py)
 
-all in blobs, and the facts that the driver needs (facts.py). A shard is worked off at once: there are as many shards as it
-takes for each to fit into a worker.
+all in blobs, and the facts that the driver needs (facts.py). A shard is worked off at once: there are as many shards as
+it takes for each to fit into a worker.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,8 @@ class Assembly(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """A user's list of scores by a model in a table, one row each, sorted by user and model; users and models are numbers."""
+    """A user's list of scores by a model in a table, one row each, sorted by user and model; users and models are
+    numbers."""
 
     user: Ints
     model: Ints
@@ -131,7 +132,7 @@ def _decoded_pairs(blobs: list[Any]) -> pa.RecordBatch:
 def _assembled(
     pairs: pa.RecordBatch, entries: pa.RecordBatch, items: Ids, assembly: Assembly
 ) -> tuple[Facts, list[pa.RecordBatch]]:
-    """What is told of a shard."""
+    """The facts of a shard, and its rows."""
     coded = pa.concat_arrays([pairs.column("user_id"), entries.column("user_id")]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.fill_null(-1).to_numpy()
     of_pair, of_entry = codes[: pairs.num_rows], codes[pairs.num_rows :]

@@ -30,7 +30,7 @@ class Uncovered(NamedTuple):
     models: tuple[str, ...]
 
     def violations(self, users: pa.Array, nobody: bool) -> dict[str, Violation]:
-        """What is told of each rule that is broken; nobody: there are scores without a user_id."""
+        """The violations of each rule that is broken; nobody: there are scores without a user_id."""
         found = {"null_key": Violation(1, "user_id=NULL")} if nobody else {}
         if self.twice.any():
             found["duplicate_key"] = _first(users, self.twice, lambda user: "")
@@ -40,7 +40,8 @@ class Uncovered(NamedTuple):
 
 
 def uncovered(user: Ints, model: Ints, labelled: Bools, models: tuple[str, ...]) -> Uncovered:
-    """Users and models (numbers; user -1: has no id) of lists that there are, sorted; which users have labels that are ranked."""
+    """Users and models (numbers; user -1: has no id) of lists that there are, sorted; which users have labels that are
+    ranked."""
     known = user >= 0
     pair = user[known] * len(models) + model[known]
     twice, scored = np.zeros(labelled.size, np.bool_), np.zeros((labelled.size, len(models)), np.bool_)
@@ -70,7 +71,8 @@ def _first(users: pa.Array, chosen: Bools, more: Callable[[int], str]) -> Violat
 REMEDY = {
     "null_key": "a score row needs its user_id. Fix the job that writes the scores",
     "duplicate_key": "a model scores a user in one row. Remove the copies",
-    "not_scored": "a user with labels needs scores of every model, or the models are compared on different users. Score these users",
+    "not_scored": "a user with labels needs scores of every model, or the models are compared on different users. "
+    "Score these users",
 }
 
 
@@ -78,7 +80,8 @@ def refuse(rule: str, n_rows: int, example: str) -> DataError:
     """The error of a rule that the score tables break."""
     hint = ", or set on_bad_rows: quarantine to leave them out" if rule == "not_scored" else ""
     return DataError(
-        f"scores: {n_rows:,} {'user breaks' if n_rows == 1 else 'users break'} the rule {rule} (first: {example}): {REMEDY[rule]}{hint}."
+        f"scores: {n_rows:,} {'user breaks' if n_rows == 1 else 'users break'} the rule {rule} (first: {example}): "
+        f"{REMEDY[rule]}{hint}."
     )
 
 

@@ -26,7 +26,7 @@ from eval_engine.ranking.settings import Ranking
 
 
 def rank_vectors(plan: pa.RecordBatch, cursor: "VectorCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
-    """Rows of the ranks table of a plan's users, in the order in which their vectors lie in the file."""
+    """Rows of the ranks table of a plan's users, in the order of their vectors in the file."""
     items = catalogue_ids(ranking.catalogue)
     start = 0
     while start < plan.num_rows:
@@ -93,7 +93,8 @@ class VectorCursor:
             if self.block is None:
                 path = self.files[file].path
                 raise DataError(
-                    f"scores: {path} has no row {first:,} any more: it was replaced while it was read. Start the run again."
+                    f"scores: {path} has no row {first:,} any more: it was replaced while it was read. "
+                    "Start the run again."
                 )
         rows = plan.column("first_row").to_numpy()[start:] - self.block.first
         same = (rows < len(self.block.scores)) & np.asarray(pc.equal(plan.column("file").slice(start), file))

@@ -6,10 +6,10 @@ counts per item, which stay with the workers.
     of a block    the catalogue is cut into at most BLOCKS runs of positions; the rows of all shards add up to sums over
                   the block's items, and its worst ones
 
-An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only pairs
-that there are need to be looked at. Seen is what `feedback` has: a held-out pair is a candidate. Users who were shown all of
-their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per item in units of
-2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
+An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only
+pairs that there are need to be looked at. Seen is what `feedback` has: a held-out pair is a candidate. Users who were
+shown all of their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per
+item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
 """
 
 import json
@@ -156,18 +156,19 @@ def block_of(first: int, counts: npt.NDArray[np.int64], exposed: dict[str, int],
 
 
 def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
-    """In: block, rows (blobs of counts per item, or NULL) of whole blocks, sorted by block. Out: `told`, a Block as JSON."""
+    """In: block, rows (blobs of counts per item, or NULL) of whole blocks, sorted by block. Out: `told`, a Block as
+    JSON."""
     size = block_size(ranking.n_items)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         items = catalogue_ids(ranking.catalogue)
         now, counts = -1, np.zeros((len(ITEM_COUNTS), 0), np.int64)
-        told = []
+        sums: list[Block] = []
         for batch in batches:
             for block, blob in zip(batch.column("block").to_pylist(), batch.column("rows"), strict=True):
                 if block != now:
                     if now >= 0:
-                        told.append(block_of(now * size, counts, exposed, items))
+                        sums.append(block_of(now * size, counts, exposed, items))
                     now, counts = (
                         block,
                         np.zeros((len(ITEM_COUNTS), min(size, ranking.n_items - block * size)), np.int64),
@@ -179,9 +180,9 @@ def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
                         [rows.column(name).to_numpy() for name in ITEM_COUNTS]
                     )  # a position stands in a blob once
         if now >= 0:
-            told.append(block_of(now * size, counts, exposed, items))
+            sums.append(block_of(now * size, counts, exposed, items))
         yield pa.RecordBatch.from_pydict(
-            {"told": pa.array([json.dumps(found).encode() for found in told], pa.binary())}
+            {"told": pa.array([json.dumps(of_block).encode() for of_block in sums], pa.binary())}
         )
 
     return run

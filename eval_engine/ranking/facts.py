@@ -1,4 +1,5 @@
-"""What the driver learns of a run's inputs before anything is ranked: a few numbers and examples, whatever the number of users.
+"""What the driver learns of a run's inputs before anything is ranked: a few numbers and examples, whatever the number
+of users.
 
 Each task tells its own facts as JSON; they add up to the same whatever the partitioning.
 """
@@ -15,7 +16,7 @@ class Facts(NamedTuple):
 
     label_rows: dict[str, int]  # by source
     users: dict[str, int]  # scored, by model
-    apart: int  # users, of all models, whose rows lie apart
+    apart: int  # users, of all models, whose rows are scattered over files
     broken: dict[tuple[str, str], Violation]  # rules of labels, by source and rule
     uncovered: dict[str, Violation]  # rules of users with scores and labels
     exposed: dict[str, int]  # counts and sums over users with random exposures (ranking/exposure_counts.py)
@@ -23,7 +24,7 @@ class Facts(NamedTuple):
 
 def to_json(facts: Facts) -> bytes:
     """The facts as bytes."""
-    broken = [[source, rule, *told] for (source, rule), told in facts.broken.items()]
+    broken = [[source, rule, *violation] for (source, rule), violation in facts.broken.items()]
     return json.dumps(facts._replace(broken=broken)).encode()  # type: ignore[arg-type]
 
 
@@ -31,7 +32,8 @@ def from_json(text: bytes) -> Facts:
     """What to_json wrote."""
     label_rows, users, apart, broken, uncovered, exposed = json.loads(text)
     rules = {(source, rule): Violation(n_rows, example) for source, rule, n_rows, example in broken}
-    return Facts(label_rows, users, apart, rules, {rule: Violation(*told) for rule, told in uncovered.items()}, exposed)
+    of_users = {rule: Violation(*violation) for rule, violation in uncovered.items()}
+    return Facts(label_rows, users, apart, rules, of_users, exposed)
 
 
 def together(facts: Iterable[Facts]) -> Facts:
@@ -47,10 +49,10 @@ def together(facts: Iterable[Facts]) -> Facts:
             label_rows[source] = label_rows.get(source, 0) + n
         for model, n in part.users.items():
             users[model] = users.get(model, 0) + n
-        for key, told in part.broken.items():
-            broken[key] = _both(broken.get(key), told)
-        for rule, told in part.uncovered.items():
-            uncovered[rule] = _both(uncovered.get(rule), told)
+        for key, violation in part.broken.items():
+            broken[key] = _both(broken.get(key), violation)
+        for rule, violation in part.uncovered.items():
+            uncovered[rule] = _both(uncovered.get(rule), violation)
         for name, n in part.exposed.items():
             exposed[name] = exposed.get(name, 0) + n
         apart += part.apart

@@ -1,8 +1,8 @@
-"""Reads a long score table's Parquet files inside a Python worker: which users lie where, and the rows of some of them. Each column is read once
-per pass, a bounded number of rows at a time.
+"""Reads a long score table's Parquet files inside a Python worker: which users lie where, and the rows of some of them.
+Each column is read once per pass, a bounded number of rows at a time.
 
-Items become catalogue positions as they are read. An id column of text is read as a dictionary, so that each distinct id is looked at once per
-row group.
+Items become catalogue positions as they are read. An id column of text is read as a dictionary, so that each distinct
+id is looked at once per row group.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,8 @@ class Rows(NamedTuple):
 def batches(
     file: str, columns: list[str], first_row: int, end_row: int | None = None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of its first row, batch) of the row groups that hold first_row..end_row, or all from first_row on; text comes as dictionaries."""
+    """(number of its first row, batch) of the row groups that hold first_row..end_row, or all from first_row on; text
+    comes as dictionaries."""
     try:
         yield from parquet_batches(file, columns, first_row, end_row, BATCH_ROWS)
     except (OSError, pa.ArrowException) as error:
@@ -57,7 +58,7 @@ def models_of(batch: pa.RecordBatch, source: Source) -> Iterator[tuple[str | Non
 
 
 class UserSpan(NamedTuple):
-    """Where the rows of some users lie in a file: (n,) each."""
+    """The places of some users' rows in a file: (n,) each."""
 
     users: pa.Array  # NULL: rows without a user
     first: Ints
@@ -66,7 +67,8 @@ class UserSpan(NamedTuple):
 
 
 def spans(users: pa.Array, first_row: int, rows: Ints | None = None) -> UserSpan:
-    """First and last row and number of rows of each user; rows, counted from first_row, are the numbers, rising, of the users' rows in the file; None: all from there on."""
+    """First and last row and number of rows of each user; rows, counted from first_row, are the numbers, rising, of the
+    users' rows in the file; None: all from there on."""
     values = users.indices if pa.types.is_dictionary(users.type) else users.cast(pa.int64())
     nobody = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     distinct, low, high, n_rows = spans_of(
@@ -119,7 +121,8 @@ class Ids:
         if self.table is None:
             if not pa.types.is_dictionary(items.type):
                 raise DataError(
-                    f"scores: ids are {items.type}, but {self.ids.type} in the other tables. Cast them where the tables are made."
+                    f"scores: ids are {items.type}, but {self.ids.type} in the other tables. "
+                    "Cast them where the tables are made."
                 )
             known = (
                 pc.index_in(items.dictionary.cast(self.ids.type), self.ids).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -133,7 +136,8 @@ class Ids:
         return positions_of(self.table, items.to_numpy(zero_copy_only=False))
 
     def in_order(self, items: pa.Array) -> bool:
-        """Whether these are all ids in their order, once or again and again; False if it would take a lookup to tell."""
+        """Whether these are all ids in their order, once or again and again; False if it would take a lookup to
+        tell."""
         return (
             self.table is not None
             and not items.null_count

@@ -1,4 +1,5 @@
-"""What a Python worker does with long scores of users whose rows are contiguous: reads their items and scores, and ranks."""
+"""What a Python worker does with long scores of users whose rows are contiguous: reads their items and scores, and
+ranks."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,7 +29,8 @@ BLOCK_ROWS = 1 << 23  # the labels of users in so many rows are in memory
 
 
 def rank_contiguous(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking) -> Iterator[pa.RecordBatch]:
-    """Rows of the ranks table of a plan's users, in the order in which their rows lie in the file; nobody else's lie between a user's rows."""
+    """Rows of the ranks table of a plan's users, in the order of their rows in the file; a user's rows have no
+    other user's between them."""
     file, first, last = (plan.column(name).to_numpy() for name in ("file", "first_row", "last_row"))
     start = 0
     while start < plan.num_rows:
@@ -47,7 +49,8 @@ def rank_contiguous(plan: pa.RecordBatch, cursor: "RowCursor", ranking: Ranking)
 
 
 class RowCursor:
-    """The batch of a file's rows that the plan has come to; moves forward only. Rows are ranked where they were read: to copy them costs as much as to rank them."""
+    """The batch of a file's rows that the plan has come to; moves forward only. Rows are ranked where they were read:
+    to copy them costs as much as to rank them."""
 
     def __init__(self, files: Files, ranking: Ranking) -> None:
         self.files, self.items = files, item_ids(ranking.catalogue)
@@ -115,7 +118,8 @@ def _ranked(
 
 
 def _vectors(items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, ids: Ids) -> Floats | None:
-    """The scores as vectors over the catalogue, if every user has them all and in its order, and nothing lies between users; None if not, or if it takes more than a look."""
+    """The scores as vectors over the catalogue, if every user has them all and in its order, and nothing is between
+    users; None if not, or if it takes more than a look."""
     n_items = len(ids.ids)
     if (
         scores.dtype != np.float32
@@ -129,7 +133,7 @@ def _vectors(items: pa.Array, scores: Floats, firsts: Ints, ends: Ints, ids: Ids
 
 
 def _cut(rows: Rows, firsts: Ints, ends: Ints) -> rank_lists.Lists:
-    """The users' rows one after the other; what lies between them is left out."""
+    """The users' rows one after the other; what is between them is left out."""
     offsets = np.concatenate([[0], np.cumsum(ends - firsts)])
     if (firsts[1:] == ends[:-1]).all():
         return rank_lists.Lists(offsets, *rows)
@@ -160,7 +164,8 @@ def _ranked_lists(users: Users, lists: rank_lists.Lists, source: Source, ranking
 
 
 class ListFacts(NamedTuple):
-    """What is known of whole lists: of each label, of the top, of the training pairs, and numbers of rows of each user."""
+    """What is known of whole lists: of each label, of the top, of the training pairs, and numbers of rows of each
+    user."""
 
     label_scores: Floats
     above: Ints
@@ -196,13 +201,17 @@ def _problems(facts: ListFacts, source: Source, ranking: Ranking) -> dict[int, s
     wrong = (facts.outside > 0) | (facts.nan > 0) | (facts.twice > 0) | (False if source.partial else ~whole)
     problems = {}
     for n in np.flatnonzero(wrong):
+        n_rows = f"{facts.n_rows[n]:,}"
         if facts.nan[n]:
-            told = f"{facts.nan[n]:,} of its {facts.n_rows[n]:,} scores are NaN or NULL"
+            problem = f"{facts.nan[n]:,} of its {n_rows} scores are NaN or NULL"
         elif facts.outside[n]:
-            told = f"{facts.outside[n]:,} of its {facts.n_rows[n]:,} scores are of items that are not in the catalogue"
+            problem = f"{facts.outside[n]:,} of its {n_rows} scores are of items that are not in the catalogue"
         elif facts.twice[n]:
-            told = f"{facts.twice[n]:,} of its {facts.n_rows[n]:,} scores are of items that it scored before"
+            problem = f"{facts.twice[n]:,} of its {n_rows} scores are of items that it scored before"
         else:
-            told = f"it has {facts.n_rows[n]:,} scores for a catalogue of {ranking.n_items:,} items (if only the best items are scored, say so with partial: true)"
-        problems[int(n)] = told
+            problem = (
+                f"it has {n_rows} scores for a catalogue of {ranking.n_items:,} items "
+                "(if only the best items are scored, say so with partial: true)"
+            )
+        problems[int(n)] = problem
     return problems

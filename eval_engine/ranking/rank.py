@@ -1,12 +1,12 @@
 """Ranks every labelled pair of all score tables of a run: `above`, `tied`, `candidates`, and the top of each list.
 
-    label tables ─ pairs ────┐ by the user's   labels judged,       by task   workers read scores,   rows of the ranks
-    score files ── users and ┤ shard ───────>  users and scores ──────────>   place labels in them   table, to Spark or to
-                   places    ┘                 brought together                                      files (part_files.py)
+    label tables ─ pairs ─────────┐ by user shard  labels judged,    by task  workers read   rows of the ranks table,
+    score files ─ users and places┴──────────────> scores assigned ─────────> scores, rank   to Spark or to files
 
-What moves between workers are blobs (spark/arrow_blobs.py) of labels and places, never a score vector. A user's scores are
-a vector (dense_worker.py), rows that are contiguous (long_worker.py), or rows that are scattered over files (scattered.py);
-one job ranks all models. Every label set (inputs/label_sets.py) is ranked in its own frame, in the same pass.
+What moves between workers are blobs (spark/arrow_blobs.py) of labels and places, never a score vector. A user's scores
+are a vector (dense_worker.py), rows that are contiguous (long_worker.py), or rows that are scattered over files
+(scattered.py); one job ranks all models. Every label set (inputs/label_sets.py) is ranked in its own frame, in the same
+pass.
 """
 
 from collections.abc import Sequence
@@ -114,13 +114,13 @@ def assembled(spark: SparkSession, asked: RankingRequest, ranking: Ranking) -> A
     )
     try:
         with unchanged(labels):
-            told = rows.where("kind = 'facts'").collect()
+            facts = rows.where("kind = 'facts'").collect()
     except BaseException:
         rows.unpersist()
         raise
     return Assembled(
         rows,
-        together(from_json(bytes(row["rows"])) for row in told),
+        together(from_json(bytes(row["rows"])) for row in facts),
         files,
         splits,
         asked.id_type,

@@ -1,7 +1,8 @@
-"""A plan, and what a Python worker does with its part of it: opens the blobs, block after block, and ranks each user where its scores lie.
+"""A plan, and what a Python worker does with its part of it: opens the blobs, block after block, and ranks each user
+where its scores lie.
 
-In: blobs of the plan (ranking/assembly.py), sorted by file and block. Out: rows of the ranks table. Scores go from file to kernel; only labels come in and only
-ranks and top lists go out.
+In: blobs of the plan (ranking/assembly.py), sorted by file and block. Out: rows of the ranks table. Scores go from file
+to kernel; only labels come in and only ranks and top lists go out.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ def rank_plan(ranking: Ranking, files: Files) -> Worker:
 
 
 def blocks(blobs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The plan's rows of each block, in the order in which they lie in the file."""
+    """The plan's rows of each block, in the order of the file."""
     now: tuple[int, int] | None = None
     waiting: list[Any] = []
     for batch in blobs:

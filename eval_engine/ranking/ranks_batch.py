@@ -1,10 +1,10 @@
 """Rows of the ranks table, from what a kernel found of some users. Arrow and numpy, no session: workers and torch jobs
 write the same rows.
 
-Every label set has its own candidates: the user's training pairs are among them or not (inputs/label_sets.py). A set that
-the run does not have has empty lists. A place that cannot be known is NULL: of a partial list (only the best n items are
-scored), `above` and `tied` of a label without a score, and the threshold of a cutoff that is not below the number of
-scores.
+Every label set has its own candidates: the user's training pairs are among them or not (inputs/label_sets.py). A set
+that the run does not have has empty lists. A place that cannot be known is NULL: of a partial list (only the best n
+items are scored), `above` and `tied` of a label without a score, and the threshold of a cutoff that is not below the
+number of scores.
 """
 
 from functools import lru_cache
@@ -84,7 +84,8 @@ class Found(NamedTuple):
 
 
 def users_of_plan(plan: pa.RecordBatch) -> Users:
-    """The users of a batch with the columns model, user_id, those of the label sets, and excluded (inputs/labels.py)."""
+    """The users of a batch with the columns model, user_id, those of the label sets, and excluded
+    (inputs/labels.py)."""
     sets = {name: plan.column(name) for name in LABEL_SETS if name in plan.schema.names}
     known = {name: column for name, column in sets.items() if column.type.get_field_index("probabilities") >= 0}
     return Users(
@@ -226,8 +227,8 @@ def _known(values: npt.NDArray[Any], unknown: Bools) -> pa.Array:
 
 
 def _lists(offsets: Ints, lists: dict[str, pa.Array | None], n: int, unknown: tuple[str, ...] = ()) -> Columns:
-    """Lists beside each other, by field. Only those named hold NULLs: Parquet writes the others a third faster. None: no
-    user has that list (of numbers)."""
+    """Lists beside each other, by field. Only those named hold NULLs: Parquet writes the others a third faster. None:
+    no user has that list (of numbers)."""
     starts, columns = pa.array(offsets, pa.int32()), []
     for name, values in lists.items():
         kind = pa.list_(pa.field("element", pa.float64() if values is None else values.type, nullable=name in unknown))

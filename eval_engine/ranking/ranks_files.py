@@ -1,7 +1,8 @@
 """Whether the files of a run's ranks can be trusted: all of them there and whole, and each model ranked by one job.
 
-A commit names its files with their bytes, so a file that was lost or cut is seen without reading it. A model's rows are written by one attempt of one job, and the attempt
-stands in the name of each file: two attempts mean that every user of the model is there twice.
+A commit names its files with their bytes, so a file that was lost or cut is seen without reading it. A model's rows are
+written by one attempt of one job, and the attempt stands in the name of each file: two attempts mean that every user of
+the model is there twice.
 """
 
 import re

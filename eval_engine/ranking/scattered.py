@@ -38,7 +38,7 @@ PART_BYTES = 300  # of a part, beside its top list
 def scattered_plan(
     assembled: DataFrame, n_apart: int, files: Files, splits: Sequence[Split], ranking: Ranking, partitions: int
 ) -> Plan:
-    """What to rank where, of the n_apart lists whose rows lie apart; assembled: ASSEMBLED (ranking/assembly.py)."""
+    """What to rank where, of the n_apart lists whose rows are scattered; assembled: ASSEMBLED (ranking/assembly.py)."""
     n_tasks = 1 + max(split.task for split in splits)
     n_shards = partitions * -(-n_apart * n_tasks * (12 * ranking.top + PART_BYTES) // (partitions * CELL_BYTES))
     sources = {source.number: source for _, source, _ in files}
@@ -49,12 +49,12 @@ def scattered_plan(
     def to_cells(rows: DataFrame) -> DataFrame:
         return rows.repartitionById(partitions, "shard").sortWithinPartitions("shard")
 
-    told = assembled.where("kind IN ('labels', 'parts')").select("kind", "task", "rows")
-    parts = told.mapInArrow(parts_of(), TASK_PARCELS)
+    planned = assembled.where("kind IN ('labels', 'parts')").select("kind", "task", "rows")
+    parts = planned.mapInArrow(parts_of(), TASK_PARCELS)
     found = to_tasks(parts).mapInArrow(find_labels(ranking, files, splits, n_shards), BLOBS)
     scored = to_cells(found).mapInArrow(merge_labels(), TASK_PARCELS)
     counted = to_tasks(parts.unionByName(scored)).mapInArrow(count_parts(ranking, files, splits, n_shards), BLOBS)
-    labels = told.where("kind = 'labels'").select("rows").mapInArrow(labels_by_shard(n_shards), BLOBS)
+    labels = planned.where("kind = 'labels'").select("rows").mapInArrow(labels_by_shard(n_shards), BLOBS)
     return Plan(to_cells(labels.unionByName(counted)), merge_parts(ranking, sources))
 
 

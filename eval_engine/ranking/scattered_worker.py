@@ -1,4 +1,5 @@
-"""What a Python worker does with users whose long rows are scattered over files: each task has a part of each user's list.
+"""What a Python worker does with users whose long rows are scattered over files: each task has a part of each user's
+list.
 
     parts_of       the plan of the tasks: which users they have rows of, with these users' labels
     find_labels    first pass: the scores of the labels that are in this part
@@ -47,12 +48,13 @@ class Part(NamedTuple):
 
 
 def parts_of() -> Worker:
-    """In: kind, task, rows of blobs of labels, each followed by those of its users' parts. Out: TASK_PARCELS of the parts, with the labels."""
+    """In: kind, task, rows of blobs of labels, each followed by those of its users' parts. Out: TASK_PARCELS of the
+    parts, with the labels."""
 
-    def run(told: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         labels: pa.RecordBatch | None = None
-        for batch in told:
+        for batch in batches:
             for kind, task, blob in zip(
                 batch.column("kind").to_pylist(), batch.column("task").to_pylist(), batch.column("rows"), strict=True
             ):
@@ -71,9 +73,9 @@ def parts_of() -> Worker:
 def labels_by_shard(n_shards: int) -> Worker:
     """In: rows, blobs of labels. Out: BLOBS of them."""
 
-    def run(told: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        for rows in rebatch(decode([blob]) for batch in told for blob in batch.column("rows")):
+        for rows in rebatch(decode([blob]) for batch in batches for blob in batch.column("rows")):
             yield by_shard(rows, LABELS, n_shards)
 
     return run
@@ -108,7 +110,8 @@ def find_labels(ranking: Ranking, files: Files, splits: Sequence[Split], n_shard
 
 
 def merge_labels() -> Worker:
-    """In: BLOBS of whole shards, as find_labels makes them. Out: TASK_PARCELS of KEYS, scores, COUNTS of each list, for every task that has a part of it."""
+    """In: BLOBS of whole shards, as find_labels makes them. Out: TASK_PARCELS of KEYS, scores, COUNTS of each list, for
+    every task that has a part of it."""
 
     def run(blobs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()

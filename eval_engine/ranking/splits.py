@@ -1,7 +1,8 @@
-"""Which task reads which rows of which score file: whole row groups, cut or packed to tasks of about the same number of bytes.
+"""Which task reads which rows of which score file: whole row groups, cut or packed to tasks of about the same number of
+bytes.
 
-A huge file is split between its row groups over several tasks; many tiny files share one task. Neighbours go to one task, so that it reads on where it is. Only footers are
-read here.
+A huge file is split between its row groups over several tasks; many tiny files share one task. Neighbours go to one
+task, so that it reads on where it is. Only footers are read here.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,8 @@ TASK_BYTES = 1280 * 2**20
 READ_BYTES = (
     4 * 2**30
 )  # of a task that reads on and on: some seconds, and a task costs Spark and Python some 15 ms or more beside its work
-ROW_BYTES = 160  # a task gets 8 M rows of a long table: all of them are in memory while they are ranked, if users lie apart, and it stays under 1 GB
+# A task gets 8 M rows of a long table. If they are scattered, all are in memory while they are ranked: under 1 GB.
+ROW_BYTES = 160
 STORED_ROW_BYTES = 8
 
 
@@ -45,14 +47,15 @@ def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int,
     names = [groups[0].column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if groups else []
     if groups and column not in names:
         raise DataError(
-            f"{table}: {file} has no column {column!r}, found {', '.join(names)}. All files of a table have the same columns."
+            f"{table}: {file} has no column {column!r}, found {', '.join(names)}. "
+            "All files of a table have the same columns."
         )
     return [(group.num_rows, group.column(names.index(column)).total_compressed_size) for group in groups]
 
 
 def plan_splits(files: Files, at_least: int) -> list[Split]:
-    """Splits of the files, in order, each with its task; at_least tasks if there are row groups and bytes enough. Dense scores weigh what they take in the file, rows of long ones
-    what they take in memory."""
+    """Splits of the files, in order, each with its task; at_least tasks if there are row groups and bytes enough. Dense
+    scores weigh what they take in the file, rows of long ones what they take in memory."""
     with ThreadPoolExecutor(16) as pool:
         groups = list(pool.map(lambda file: row_groups(file.path, file.source.score), files))
     sizes = [
@@ -76,7 +79,8 @@ def plan_splits(files: Files, at_least: int) -> list[Split]:
 
 
 def reading_tasks(files: Files, splits: list[Split], at_least: int) -> int:
-    """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what they take in the file, too."""
+    """How many tasks to make of the splits' if no task holds its rows in memory: rows of long tables then weigh what
+    they take in the file, too."""
     weight = sum(
         split.n_bytes if files[split.file].source.item is None else split.n_bytes // ROW_BYTES * STORED_ROW_BYTES
         for split in splits

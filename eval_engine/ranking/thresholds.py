@@ -2,12 +2,12 @@
 
     tau_K = score of the (K + 1)-th candidate,  -inf if there are not more than K candidates
 
-An item of the user is in the top K, ties counted against it, exactly if its score is higher than tau_K. NULL where it is
-not known: a partial list has no score for the (K + 1)-th.
+An item of the user is in the top K, ties counted against it, exactly if its score is higher than tau_K. NULL where it
+is not known: a partial list has no score for the (K + 1)-th.
 
-K are the cutoffs of the run's metrics when it was ranked, as far as its top lists go. The thresholds are lists of `random`
-in the ranks table, beside K: no score is read again. In a catalog the rows of all runs are a view, `thresholds`; over paths
-it is the same SQL. Runs of versions without these lists have no rows in it.
+K are the cutoffs of the run's metrics when it was ranked, as far as its top lists go. The thresholds are lists of
+`random` in the ranks table, beside K: no score is read again. In a catalog the rows of all runs are a view,
+`thresholds`; over paths it is the same SQL. Runs of versions without these lists have no rows in it.
 """
 
 from collections.abc import Iterable

@@ -7,9 +7,9 @@
                      called
     kept_users       users of models that are ranked already: they are in no file
 
-An entry of a dense table is one row; of a long table it is the rows of a user in a part of a file, which may have rows of
-others between them. Rows travel in blobs (spark/arrow_blobs.py), one per shard; a shard is a hash of the user's id, so
-that all that is known of a user meets in one shard.
+An entry of a dense table is one row; of a long table it is the rows of a user in a part of a file, which may have rows
+of others between them. Rows travel in blobs (spark/arrow_blobs.py), one per shard; a shard is a hash of the user's id,
+so that all that is known of a user meets in one shard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

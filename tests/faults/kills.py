@@ -101,7 +101,7 @@ def round_of(
         if code == 143 and unnamed(lake):
             wrong.append(f"{kill}: left {unnamed(lake)}")
     show = subprocess.run([*COMMAND, "show", "small", "--lake", str(lake)], capture_output=True, text=True, check=False)
-    done = [stages(lake).get(name) for name in ("rank", "evaluate")] == ["done", "done"]
+    done = all(stages(lake).get(stage) == "done" for stage in ("rank", "evaluate"))
     if (show.returncode == 0) != done:
         wrong.append(f"{kill}: show exits {show.returncode} with {stages(lake)}")
     again = subprocess.run([*COMMAND, "run", str(config)], capture_output=True, text=True, check=False)

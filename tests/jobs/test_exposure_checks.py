@@ -106,7 +106,7 @@ def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any,
     report.show(spark, small_run.config["lake"], "all_items", console)
     text = console.export_text()
     assert text.startswith(
-        "Do not rely on the numbers below: the random data failed the check overlap\noverlap: 0 of 240"
+        "Do not rely on numbers that rest on the random exposures: they failed the check overlap\noverlap: 0 of 240"
     )
     assert re.findall(r"^recall@(\d) +not to be relied on \(overlap failed\): ", text, re.MULTILINE) == ["3", "9"]
 

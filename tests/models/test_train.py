@@ -220,7 +220,7 @@ def test_ranks_from_the_same_inputs_are_not_made_again(
     assert made(spec, run) == ["mf"]
     assert ranks_of(run) == before
     assert made(spec, run._replace(top=4)) == ["popularity", "mf"]
-    assert made(spec, run._replace(top=4, cutoffs=(2,))) == ["popularity", "mf"]
+    assert made(spec, run._replace(top=4, cutoffs=(2,))) == []  # thresholds alone are no reason to rank again
     shown = save("other_exposures", {"user_id": [1000], "item_id": [490], "value": [4.0]})
     assert made(spec, run._replace(inputs=run.inputs.model_copy(update={"truth": shown}))) == ["popularity", "mf"]
     assert made(spec, run._replace(run_id="r2")) == ["popularity", "mf"]

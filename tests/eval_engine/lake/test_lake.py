@@ -19,17 +19,23 @@ from eval_engine.lake.spark_table import with_new_columns
 from eval_engine.tables import (
     AGREEMENT,
     ESTIMATES,
-    LABELS,
     QUALITY,
     RANKS,
     RUNS,
     STUDY_ESTIMATES,
     TABLES,
     TRIALS,
+    USER_METRICS,
     Table,
 )
 
-EVALUATED = [table for table in TABLES if table.rules and table not in (TRIALS, AGREEMENT, STUDY_ESTIMATES)]
+OTHERS = (
+    TRIALS,
+    AGREEMENT,
+    STUDY_ESTIMATES,
+    USER_METRICS,
+)  # tests/jobs/: test_train.py, test_study.py, test_readers.py
+EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
 
@@ -39,9 +45,7 @@ def test_rows_keep_the_rules_of_their_table(finished_run: Any, spark: SparkSessi
     rows = Lake(spark, finished_run.config["lake"]).read(table, "small")
     assert table == QUALITY or not rows.isEmpty()
     broken = rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules))
-    assert (
-        broken.isEmpty()
-    )  # Delta does not look at files that are committed by name. Of the others: tests/jobs/test_train.py, test_study.py
+    assert broken.isEmpty()  # Delta does not check files that are committed by name
 
 
 def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSession) -> None:
@@ -112,10 +116,17 @@ def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
 
 
 def older_ranks() -> Table:
-    """The contract of ranks before it had probabilities and the column truth; its rules differ too."""
-    fewer = Struct(*(field for field in LABELS.fields if field.name != "probabilities"))
-    columns = tuple(replace(c, type=fewer) if c.type == LABELS else c for c in RANKS.columns if c.name != "truth")
-    older = replace(RANKS, columns=columns, rules=("scored >= 0", *("candidates >= 0",) * len(RANKS.rules)))
+    """A contract of ranks before it had complete labels, exposure probabilities and candidates of label sets."""
+    labels = ("items", "values", "scores", "above", "tied")
+    kept = ("run_id", "model", "inputs", "user_id", "candidates", "scored", "random", "top", "problem")
+    columns = []
+    for column in RANKS.columns:
+        if column.name in kept and isinstance(column.type, Struct):
+            columns.append(replace(column, type=Struct(*(f for f in column.type.fields if f.name in labels))))
+        elif column.name in kept:
+            columns.append(column)
+    rules = ("scored >= 0", *("candidates >= 0",) * len(RANKS.rules))  # one more than now, all others changed
+    older = replace(RANKS, columns=tuple(columns), rules=rules)
     assert {"truth", "truth.items", "random.probabilities"} <= set(RANKS.fields) - set(older.fields)
     return older
 
@@ -152,7 +163,7 @@ def test_structs_get_new_fields_and_the_table_its_new_rules(
         again.create(RANKS, "BIGINT", {"run_id": "new"})
         assert DeltaTable(tmp_path / "ranks").version() == version  # nothing was left to do
     new = with_new_columns(ranked(spark, 2), RANKS).drop("run_id")
-    lake.replace(RANKS, new.withColumn("truth", F.col("random")), {"run_id": "new"})
+    lake.replace(RANKS, new.withColumn("truth", F.col("random").dropFields("k", "thresholds")), {"run_id": "new"})
     (read,) = lake.read(RANKS, "old").collect()
     assert (read["random"]["items"], read["random"]["probabilities"], read["truth"]) == ([1], None, None)
     assert lake.read(RANKS, "new").select("truth.above").first() == ([0],)

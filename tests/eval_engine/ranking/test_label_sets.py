@@ -2,6 +2,7 @@
 without labels, every layout of scores, whoever writes the table."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
+from eval_engine.columns import Struct
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics, statistics_of_files
@@ -20,7 +22,7 @@ from eval_engine.lake.lake import Lake
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 from eval_engine.ranking.thresholds import thresholds_sql
-from eval_engine.tables import RANKS
+from eval_engine.tables import LABELS, RANKS
 from jobs import rank as job
 from jobs.cli import load
 from tests.eval_engine.ranking.test_layouts import long_files, rows
@@ -156,9 +158,8 @@ def test_workers_and_spark_write_the_same_rows_which_keep_the_rules(nasty: Nasty
     found = lake.read(RANKS, "small")
     nasty.check(found.collect())
     assert found.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in RANKS.rules)).isEmpty()
-    spark.sql("CREATE DATABASE IF NOT EXISTS label_sets")
-    for table in ("ranks", "catalogue", "quality", "quarantine", "runs"):
-        spark.sql(f"DROP TABLE IF EXISTS label_sets.{table}")
+    spark.sql("DROP DATABASE IF EXISTS label_sets CASCADE")
+    spark.sql(f"CREATE DATABASE label_sets LOCATION '{nasty.run.folder / 'catalog'}'")
     nasty.run.config["lake"] = "spark_catalog.label_sets"
     job.run(spark, load(nasty.run.write()), QUIET)  # Delta holds the rules of what Spark writes
     nasty.check(spark.table("label_sets.ranks").collect())
@@ -276,13 +277,14 @@ def test_held_out_pairs_that_cannot_be_are_told_or_kept_out(small_run: Any, spar
     assert ranked["heldout"]["probabilities"] == [0.5] * 5
 
 
-OLD_SET = (
-    "STRUCT<items: ARRAY<ID>, values: ARRAY<DOUBLE>, scores: ARRAY<FLOAT>, above: ARRAY<INT>, tied: ARRAY<INT>, "
-    "probabilities: ARRAY<DOUBLE>>"
-)
-OLD = RANKS._replace(
-    ddl="run_id STRING NOT NULL, model STRING NOT NULL, inputs STRING NOT NULL, user_id ID NOT NULL, candidates INT, "
-    f"scored INT, random {OLD_SET}, truth {OLD_SET}, top STRUCT<items: ARRAY<ID>, scores: ARRAY<FLOAT>>, problem STRING",
+OLD_SET = Struct(*LABELS.fields[:6])  # to probabilities
+OLD = replace(
+    RANKS,
+    columns=tuple(
+        replace(column, type=OLD_SET) if column.name in ("random", "truth") else column
+        for column in RANKS.columns
+        if column.name != "heldout"
+    ),
     rules=(
         "problem IS NOT NULL OR (candidates >= 0 AND scored >= 0 AND scored <= candidates)",
         "random IS NULL OR size(random.items) = 0 OR (coalesce(array_max(random.above), 0) < candidates)",
