@@ -56,6 +56,7 @@ def run(start_spark: Starter, config: RunConfig, console: Console) -> None:
     with stage(lake, config, "split") as running, spark_progress(spark, console, "Splitting the log"):
         text = _made_from(config, content_of(spark, config.split.log))
         log = splits.read_log(spark, config.split)
+        _check_names(config, log)
         log = log._replace(rows=log.rows.persist())
         try:
             quality = _write(spark, lake, config, log, text)
@@ -81,7 +82,7 @@ def _write(spark: SparkSession, lake: Lake, config: RunConfig, log: Log, text: s
     for name, rows in zip(MADE, (parts.training, kept), strict=True):
         where = _tables(config)[name]
         if made_from(where, spark) != text:
-            make_table(_as_named(rows, where, log, name), where, text)
+            make_table(_as_named(rows, where, log), where, text)
     put_quality(lake, config.run_id, "split", quality)
     broken = log.rows.where(F.col(RULE).isNotNull())
     put_quarantine(lake, config.run_id, "split", _quarantined(broken, log) if len(rules) > 1 else None)
@@ -124,17 +125,20 @@ def _sides(sides: Counts, split: Split, n_pairs: int) -> list[QualityRow]:
     return [QualityRow(LOG, side, *sides[side], actions[side]) for side in actions if side in sides]
 
 
-def _as_named(rows: DataFrame, where: Input, log: Log, name: str) -> DataFrame:
+def _check_names(config: RunConfig, log: Log) -> None:
+    """An error if a table that is written would have two columns of one name."""
+    for name, where in _tables(config).items():
+        if taken := sorted({where.columns.get(ours, ours) for ours in splits.PAIR} & set(log.others)):
+            raise ConfigError(
+                f"inputs.{name}.columns: {taken[0]} is a column of the log, which is kept. "
+                "Give the pair's column another name."
+            )
+
+
+def _as_named(rows: DataFrame, where: Input, log: Log) -> DataFrame:
     """The columns of a table that is written, under the names by which its input reads them."""
-    names = {ours: where.columns.get(ours, ours) for ours in splits.PAIR}
-    if taken := sorted(set(names.values()) & set(log.others)):
-        raise ConfigError(
-            f"inputs.{name}.columns: {taken[0]} is a column of the log, which is kept. "
-            "Give the pair's column another name."
-        )
-    return rows.select(
-        *[F.col(ours).alias(theirs) for ours, theirs in names.items()], *[F.col(f"`{c}`") for c in log.others]
-    )
+    pair = [F.col(ours).alias(where.columns.get(ours, ours)) for ours in splits.PAIR]
+    return rows.select(*pair, *[F.col(f"`{name}`") for name in log.others])
 
 
 def _quarantined(broken: DataFrame, log: Log) -> DataFrame:

@@ -59,7 +59,7 @@ def test_both_tables_twice_the_same_and_the_run_goes_on_from_them(small_run: Any
     rank.run(spark, config, QUIET)
     evaluate.run(spark, config, QUIET)
     (row,) = Lake(spark, config.lake).rows(RUNS, {"run_id": "small", "stage": "split"})
-    assert (row["status"], row["inputs"]) == ("done", {"log": f"{config.split.log.path} (parquet)"})  # type: ignore[union-attr]
+    assert (row["status"], row["inputs"]) == ("done", {"log": f"{small_run.folder}/in/log (parquet)"})
     small_run.config["split"]["how"]["n"] = 1
     split.run(lambda: spark, load(small_run.write()), QUIET)
     assert len(made(small_run, "heldout")) == len(small_run.users)
@@ -174,6 +174,14 @@ def test_an_empty_log_and_a_log_of_bad_rows(small_run: Any, spark: SparkSession)
     small_run.config["on_bad_rows"] = "quarantine"
     with pytest.raises(DataError, match=r"every row of .* breaks a rule, duplicate_key among them"):
         split.run(lambda: spark, load(small_run.write()), QUIET)
+
+
+def test_a_name_that_two_columns_would_have(small_run: Any, spark: SparkSession) -> None:
+    with_log(small_run, {"strategy": "random"})
+    small_run.config["inputs"]["heldout"]["columns"] = {"value": "propensity"}
+    with pytest.raises(ConfigError, match=r"inputs.heldout.columns: propensity is a column of the log, which is kept"):
+        split.run(lambda: spark, load(small_run.write()), QUIET)
+    assert not (small_run.folder / "made").exists()
 
 
 def test_other_formats_and_names(small_run: Any, spark: SparkSession) -> None:
