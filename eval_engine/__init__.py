@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eval_engine.estimators.in_memory import (
+        Estimate,
         compare,
         evaluate,
         full_auc,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.statistics.comparison import Comparison
-    from eval_engine.statistics.ratio import Estimate
 
 __all__ = [
     "Comparison",
@@ -110,7 +110,6 @@ __all__ = [
 
 HOME = {
     "Comparison": "eval_engine.statistics.comparison",
-    "Estimate": "eval_engine.statistics.ratio",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "rank_facts": "eval_engine.kernels.rank_facts",
 }

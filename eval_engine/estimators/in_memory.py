@@ -38,12 +38,13 @@ from eval_engine.estimators.user_batch import UserBatch, batch_of
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.metric import KINDS, Metric
+from eval_engine.statistics import ratio
 from eval_engine.statistics.balanced import Strata
 from eval_engine.statistics.bucket_sums import N_COARSE
 from eval_engine.statistics.comparison import Comparison
 from eval_engine.statistics.comparison import compare as compare_models
 from eval_engine.statistics.paired import paired
-from eval_engine.statistics.ratio import Estimate, estimate, ratio_sums
+from eval_engine.statistics.ratio import estimate, ratio_sums
 
 Doubles = npt.NDArray[np.float64]
 FAMILIES = ("ure", "full", "traditional", "holdout")
@@ -51,11 +52,11 @@ MEANS = ("macro", "mean", "micro", "balanced")  # the first that a metric has, h
 SETS = ("random", "truth", "heldout")
 
 
-class UserEstimate(Estimate):
+class Estimate(ratio.Estimate):
     """An estimate with what each user adds to it, and the same of slices where they were asked for."""
 
     terms: Terms
-    slices: Mapping[int, "UserEstimate"]
+    slices: Mapping[int, "Estimate"]
 
     @property
     def per_user(self) -> Doubles:
@@ -72,7 +73,7 @@ def evaluate(
     confidence: float = 0.95,
     slice: Ints | None = None,
     user_slice: Ints | None = None,
-) -> UserEstimate:
+) -> Estimate:
     """An estimate by the names of the tables, such as evaluate(facts, "ure_macro", "recall@10").
 
     slice: a code for each labelled pair, by its item; user_slice: for each user. The estimates of each code are in `slices`: of the positives of that
@@ -148,7 +149,7 @@ def compare(
 
 def _estimated(
     terms: MetricTerms, metric: Metric, batch: UserBatch, view: Labelled, users: Ints, ties: str, confidence: float
-) -> UserEstimate:
+) -> Estimate:
     """The estimate of the users of a view."""
     each = terms.of(batch, view, users, metric.k, ties, **metric.parameters)
     return _of_terms(terms, each, _kinds(terms, batch, view), confidence)
@@ -159,11 +160,11 @@ def _kinds(terms: MetricTerms, batch: UserBatch, view: Labelled) -> Ints | None:
     return None if terms.estimator.stratum is None else terms.estimator.stratum(batch, view)
 
 
-def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float) -> UserEstimate:
+def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float) -> Estimate:
     """The estimate of users with these terms and strata."""
-    found = UserEstimate(*estimate(ratio_sums(each), confidence))
+    found = Estimate(*estimate(ratio_sums(each), confidence))
     if kinds is not None:
-        found = UserEstimate(*_combined(terms, each, kinds, confidence), *found[4:])
+        found = Estimate(*_combined(terms, each, kinds, confidence), *found[4:])
     found.terms, found.slices = each, {}
     return found
 
@@ -204,7 +205,7 @@ def _has(estimator: str, metric: str) -> bool:
     return estimator in ESTIMATORS and terms_of(ESTIMATORS[estimator], METRICS[metric]) is not None
 
 
-def _function(name: str, estimator: str, metric: str) -> Callable[..., UserEstimate]:
+def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]:
     """The function of an estimator and a metric: facts, the cutoff if there is one, then as in `evaluate`, and the metric's parameters by name."""
     kind, own = KINDS[metric], formula(estimator, metric)
 
@@ -217,7 +218,7 @@ def _function(name: str, estimator: str, metric: str) -> Callable[..., UserEstim
         slice: Ints | None = None,
         user_slice: Ints | None = None,
         **parameters: float,
-    ) -> UserEstimate:
+    ) -> Estimate:
         inside = f"({','.join(f'{name}={value!r}' for name, value in parameters.items())})" if parameters else ""
         return evaluate(facts, estimator, f"{metric}{inside}@{k}", positive, ties, confidence, slice, user_slice)
 
@@ -228,16 +229,16 @@ def _function(name: str, estimator: str, metric: str) -> Callable[..., UserEstim
         confidence: float = 0.95,
         slice: Ints | None = None,
         user_slice: Ints | None = None,
-    ) -> UserEstimate:
+    ) -> Estimate:
         return evaluate(facts, estimator, metric, positive, ties, confidence, slice, user_slice)
 
-    found: Callable[..., UserEstimate] = at_k if kind.at_k else whole_list
+    found: Callable[..., Estimate] = at_k if kind.at_k else whole_list
     found.__name__ = found.__qualname__ = name
     found.__doc__ = f"{own.estimand} ({own})"
     return found
 
 
-FUNCTIONS: dict[str, Callable[..., UserEstimate]] = {name: _function(name, *what) for name, what in names().items()}
+FUNCTIONS: dict[str, Callable[..., Estimate]] = {name: _function(name, *what) for name, what in names().items()}
 globals().update(FUNCTIONS)
 
 

@@ -31,6 +31,7 @@ from eval_engine import (
     ure_recall_micro,
 )
 from eval_engine.errors import DataError
+from eval_engine.estimators.in_memory import names
 
 SCORES = np.array([[4, 3, 2, 1], [1, 2, 3, 4], [1, 1, 1, 1]], np.float32)
 ALL = [
@@ -116,3 +117,77 @@ def test_importing_it_starts_no_spark():
     program = "import sys, eval_engine; eval_engine.ure_recall; print([m for m in ('pyspark', 'torch', 'pandas', 'pyarrow') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_names_are_those_of_the_registry():
+    assert set(names()) == {name for name, _ in ALL}
+    assert set(eval_engine.__all__) <= set(dir(eval_engine))
+    assert names()["ure_recall"] == ("ure_macro", "recall")
+    assert names()["ure_recall_balanced"] == ("ure_balanced", "recall")
+
+
+def drawn(seed=0, n_users=200, shift=0.0):
+    rng = np.random.default_rng(seed)
+    positive = rng.random((n_users, 40)) < 0.2
+    scores = np.random.default_rng(7).normal(size=(n_users, 40)) + shift * positive
+    shown = np.argsort(rng.random((n_users, 40)), axis=1)[:, :12]
+    return rank_facts(scores, shown, np.take_along_axis(positive, shown, axis=1)), shown
+
+
+def test_the_names_of_the_tables_give_the_same():
+    facts, _ = drawn()
+    assert eval_engine.evaluate(facts, "ure_macro", "recall@5") == ure_recall(facts, 5)
+    assert eval_engine.evaluate(facts, "ure_mean", "rbp(p=0.5)@5") == eval_engine.ure_rbp(facts, 5, p=0.5)
+    with pytest.raises(DataError, match="there is no estimator ure_macro of dcg"):
+        eval_engine.evaluate(facts, "ure_macro", "dcg@5")
+
+
+def test_values_of_users_are_the_estimate():
+    facts, _ = drawn()
+    found = ure_recall(facts, 5)
+    assert np.nanmean(found.per_user) == pytest.approx(found.value)
+    assert np.isnan(found.per_user).sum() == found.n_left_out
+    pooled = ure_recall_micro(facts, 5).terms
+    assert pooled.numerator.sum() / pooled.denominator.sum() == pytest.approx(ure_recall_micro(facts, 5).value)
+
+
+def test_balanced_is_near_the_truth_and_macro_is_not_it():
+    facts, _ = drawn(n_users=2000)
+    balanced = eval_engine.ure_recall_balanced(facts, 5)
+    assert balanced.low < balanced.value < balanced.high
+    assert balanced.n_users == ure_recall(facts, 5).n_users
+    assert balanced.value != ure_recall(facts, 5).value
+
+
+def test_slices():
+    facts, shown = drawn()
+    whole = ure_precision(facts, 5, slice=shown.ravel() % 3)
+    assert set(whole.slices) == {0, 1, 2}
+    assert sum(part.value for part in whole.slices.values()) == pytest.approx(whole.value)
+    for code, part in whole.slices.items():
+        inside = (facts.value > 0) & (shown.ravel() % 3 == code)
+        assert part == ure_precision(facts, 5, inside)
+    group = np.arange(facts.n_users) % 2
+    halves = ure_recall(facts, 5, user_slice=group)
+    for code, part in halves.slices.items():
+        assert part.value == pytest.approx(np.nanmean(halves.per_user[group == code]))
+    assert part.n_users + halves.slices[0].n_users == halves.n_users
+    with pytest.raises(ValueError, match="a code for each of the 2400 pairs"):
+        ure_recall(facts, 5, slice=[1, 2])
+    with pytest.raises(ValueError, match="a code for each of the 200 users"):
+        ure_recall(facts, 5, user_slice=[1, 2])
+
+
+def test_compare_is_paired():
+    (a, _), (b, _) = drawn(shift=0.6), drawn(shift=0.3)
+    found = eval_engine.compare(a, b, "ure_macro", "recall@5")
+    each = ure_recall(a, 5).per_user - ure_recall(b, 5).per_user
+    each = each[~np.isnan(each)]
+    assert found.difference == pytest.approx(each.mean())
+    assert found.standard_error == pytest.approx(each.std(ddof=1) / np.sqrt(each.size))
+    assert found.low < found.difference < found.high
+    assert eval_engine.compare(a, a, "ure_macro", "recall@5").p == 1
+    with pytest.raises(ValueError, match="the same labelled pairs"):
+        eval_engine.compare(a, drawn(seed=3)[0], "ure_macro", "recall@5")
+    with pytest.raises(ValueError, match="ure_balanced has no terms of single users"):
+        eval_engine.compare(a, b, "ure_balanced", "recall@5")

@@ -8,14 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from eval_engine.columns import STRING, Column, Struct
+from eval_engine.columns import ID, INT, STRING, Column, List, Map, Struct
 from eval_engine.errors import DataError, LakeError
 from eval_engine.lake.delta_table import changed_rules, fields_of
 from eval_engine.lake.lake import Lake
-from eval_engine.lake.spark_table import with_new_columns
 from eval_engine.tables import (
     AGREEMENT,
     ESTIMATES,
@@ -97,87 +96,78 @@ def test_ids_are_of_one_type_whoever_writes_them(tmp_path: Path, spark: SparkSes
         lake.create(RANKS, "STRING", {"run_id": "r"})
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
-def test_a_table_of_an_older_version_gets_its_new_columns_and_keeps_its_rows(
-    tmp_path: Path, spark: SparkSession, by_spark: bool
-) -> None:
-    old = replace(RUNS, columns=tuple(c for c in RUNS.columns if c.name not in ("process", "outputs")))
-    fewer = {name: value for name, value in RUN.items() if name in old.names}
-    Lake(spark, str(tmp_path)).put(old, [fewer], {"run_id": "r", "stage": "rank"})
-    lake = Lake(spark, str(tmp_path))
-    if by_spark:  # as where Arrow does not reach the lake
-        lake.spark_only_reason = "so the test says"
-    lake.put(RUNS, [RUN | {"outputs": {"a": "b"}}], {"run_id": "r", "stage": "evaluate"})
-    rows = sorted(lake.rows(RUNS, {"run_id": "r"}), key=lambda row: row["stage"])
-    assert [(row["stage"], row["process"], row["outputs"]) for row in rows] == [
-        ("evaluate", "p", {"a": "b"}),
-        ("rank", None, None),
-    ]
-
-
-def older_ranks() -> Table:
-    """A contract of ranks before it had complete labels, exposure probabilities and candidates of label sets."""
-    labels = ("items", "values", "scores", "above", "tied")
-    kept = ("run_id", "model", "inputs", "user_id", "candidates", "scored", "random", "top", "problem")
-    columns = []
-    for column in RANKS.columns:
-        if column.name in kept and isinstance(column.type, Struct):
-            columns.append(replace(column, type=Struct(*(f for f in column.type.fields if f.name in labels))))
-        elif column.name in kept:
-            columns.append(column)
-    rules = ("scored >= 0", *("candidates >= 0",) * len(RANKS.rules))  # one more than now, all others changed
-    older = replace(RANKS, columns=tuple(columns), rules=rules)
-    assert {"truth", "truth.items", "random.probabilities"} <= set(RANKS.fields) - set(older.fields)
-    return older
-
-
-def ranked(spark: SparkSession, user_id: int) -> DataFrame:
-    """A row of the older contract, but for run_id."""
-    places = "'scores', array(3f), 'above', array(0), 'tied', array(0)"
-    labels = f"named_struct('items', array(1L), 'values', array(2d), {places})"
-    top = "named_struct('items', array(1L), 'scores', array(3f))"
-    return spark.sql(
-        f"SELECT 'm' AS model, 'x' AS inputs, {user_id}L AS user_id, 5 AS candidates, 5 AS scored, {labels} AS random, "
-        f"{top} AS top, CAST(NULL AS STRING) AS problem"
+def contract(rules: tuple[str, ...], *new: str) -> Table:
+    """A table of lists by user; new: names of the columns and fields that the older version does not have."""
+    labels = (Column("items", List(ID), "Items."), Column("above", List(INT), "Ranks."), Column("n", INT, "Number."))
+    inside = Struct(*(field for field in labels if field.name == "items" or f"random.{field.name}" in new))
+    columns = (
+        Column("run_id", STRING, "Run.", nullable=False),
+        Column("user_id", ID, "User.", nullable=False),
+        Column("random", inside, "Lists."),
+        Column("slice", STRING, "Slice.", nullable=False),
+        Column("wins", Map(STRING, INT), "Wins."),
+        Column("truth", Struct(*labels), "Lists."),
     )
+    kept = tuple(column for column in columns if column.name not in ("slice", "wins", "truth") or column.name in new)
+    return Table("lists", "Lists.", kept, ("run_id", "user_id"), rules)
+
+
+OLDER = contract(("user_id >= 0", "size(random.items) > 0", "user_id < 9"))
+NEWER = contract(
+    ("user_id >= 0", "truth IS NULL OR size(truth.items) = truth.n"),
+    "random.above",
+    "random.n",
+    "slice",
+    "wins",
+    "truth",
+)
 
 
 @pytest.mark.parametrize("by_spark", [False, True])
-def test_structs_get_new_fields_and_the_table_its_new_rules(
+def test_an_older_table_gets_columns_structs_their_fields_and_rules(
     tmp_path: Path, spark: SparkSession, by_spark: bool
 ) -> None:
     lake = Lake(spark, str(tmp_path))
-    lake.replace(older_ranks(), ranked(spark, 1), {"run_id": "old"})
-    (read,) = lake.read(RANKS, "old").collect()  # as the older version left it
-    assert (read["random"]["items"], read["random"]["probabilities"], read["truth"]) == ([1], None, None)
+    row = {"user_id": 1, "random": {"items": [7]}}
+    lake.put(OLDER, [row], {"run_id": "old"})
+    older = {"run_id": "old", "user_id": 1, "random": Row(items=[7], above=None, n=None)}
+    older |= {"slice": None, "wins": None, "truth": None}
+    assert lake.read(NEWER, "old").first().asDict() == older  # as the older version left it
     if by_spark:
         lake.spark_only_reason = "so the test says"
-    lake.create(RANKS, "BIGINT", {"run_id": "new"})
-    delta = DeltaTable(tmp_path / "ranks")
-    assert sorted(fields_of(pa.schema(delta.schema().to_arrow()))) == sorted(RANKS.fields)
+    lake.create(NEWER, "BIGINT", {"run_id": "new"})
+    delta = DeltaTable(tmp_path / "lists")
+    assert sorted(fields_of(pa.schema(delta.schema().to_arrow()))) == sorted(NEWER.fields)
     stored = {key: rule for key, rule in delta.metadata().configuration.items() if "constraints" in key}
-    assert stored.keys() == {f"delta.constraints.rule_{n}" for n in range(len(RANKS.rules))}
-    assert changed_rules(RANKS, stored) == ([], {})
-    version = delta.version()
+    assert stored.keys() == {"delta.constraints.rule_0", "delta.constraints.rule_1"}
+    assert changed_rules(NEWER, stored) == ([], {})
     for again in (lake, Lake(spark, str(tmp_path))):
-        again.create(RANKS, "BIGINT", {"run_id": "new"})
-        assert DeltaTable(tmp_path / "ranks").version() == version  # nothing was left to do
-    new = with_new_columns(ranked(spark, 2), RANKS).drop("run_id")
-    lake.replace(RANKS, new.withColumn("truth", F.col("random").dropFields("k", "thresholds")), {"run_id": "new"})
-    (read,) = lake.read(RANKS, "old").collect()
-    assert (read["random"]["items"], read["random"]["probabilities"], read["truth"]) == ([1], None, None)
-    assert lake.read(RANKS, "new").select("truth.above").first() == ([0],)
-    rows = DeltaTable(tmp_path / "ranks").to_pyarrow_table().to_pylist()
-    assert {(row["user_id"], row["truth"] is None) for row in rows} == {(1, True), (2, False)}
+        again.create(NEWER, "BIGINT", {"run_id": "new"})
+        assert DeltaTable(tmp_path / "lists").version() == delta.version()  # nothing was left to do
+    full = {"items": [7], "above": [2], "n": 1}
+    lake.put(
+        NEWER, [{"user_id": 2, "random": full, "slice": "all", "wins": {"b": 3}, "truth": full}], {"run_id": "new"}
+    )
+    assert lake.read(NEWER, "old").first().asDict() == older
+    assert lake.read(NEWER, "new").select("truth.above", "random.n", "wins").first() == ([2], 1, {"b": 3})
+    rows = DeltaTable(tmp_path / "lists").to_pyarrow_table().to_pylist()
+    assert {(row["user_id"], row["random"]["n"], row["truth"] is None) for row in rows} == {
+        (1, None, True),
+        (2, 1, False),
+    }
+    with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT"):  # by Spark's own writer, the new rule holds
+        lake.replace(
+            NEWER, lake.read(NEWER, "new").withColumn("truth", F.col("truth").withField("n", F.lit(5))), {"run_id": "x"}
+        )
 
 
 def test_ids_of_another_type_leave_an_older_table_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
     lake = Lake(spark, str(tmp_path))
-    lake.create(older_ranks(), "BIGINT", {"run_id": "r"})
-    version = DeltaTable(tmp_path / "ranks").version()
+    lake.create(OLDER, "BIGINT", {"run_id": "r"})
+    version = DeltaTable(tmp_path / "lists").version()
     with pytest.raises(DataError, match="ids are of one type in a lake"):
-        lake.create(RANKS, "STRING", {"run_id": "r"})
-    assert DeltaTable(tmp_path / "ranks").version() == version
+        lake.create(NEWER, "STRING", {"run_id": "r"})
+    assert DeltaTable(tmp_path / "lists").version() == version
 
 
 def test_rows_are_given_by_name(tmp_path: Path) -> None:

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.statistics.bucket_sums import N_BUCKETS, SUMS, Sums, add, added, bucket_of, no_sums
+from eval_engine.statistics.bucket_sums import (
+    N_BUCKETS,
+    SUMS,
+    Sums,
+    add,
+    add_denominators,
+    add_numerators,
+    added,
+    bucket_of,
+    exchange_denominators,
+    no_sums,
+)
 from eval_engine.statistics.ratio import SCALE
 
 NUMBERS = (
@@ -107,3 +118,35 @@ def test_buckets_are_those_of_sql():
     hashes = np.array([-1, 0, 255, 256, -(2**63), 2**63 - 1])
     assert bucket_of(hashes).tolist() == [255, 0, 255, 0, 0, 255]  # pmod: never negative
     assert N_BUCKETS == 256
+
+
+@given(
+    st.lists(
+        st.tuples(NUMBERS | st.just(0.0), st.sampled_from([0.0, 1.0, 0.3, 2.5]), st.integers(0, 2)),
+        max_size=30,
+    )
+)
+@settings(deadline=None)
+def test_denominators_and_numerators_apart_are_the_same_sums(users):
+    a, b = np.array([u[0] for u in users], np.float64), np.array([u[1] for u in users], np.float64)
+    row = np.array([u[2] for u in users], np.int64)
+    whole, base, rest = summed((a, b), a, a, row, 3), no_sums(3), no_sums(3)
+    add_denominators(base, b, row)
+    add_numerators(rest, (a, b), (a, a), row)
+    both = added(Sums(*(np.concatenate(x) for x in zip(base, rest, strict=True))), np.array([0, 1, 2, 0, 1, 2]), 3)
+    assert numbers(both) == numbers(whole)
+    assert both.counts.tolist() == whole.counts.tolist()
+
+
+@given(st.lists(st.tuples(NUMBERS, st.sampled_from([0.0, 1.0, 0.3]), st.sampled_from([0.0, 1.0, 0.7])), max_size=20))
+@settings(deadline=None)
+def test_what_is_taken_off_leaves_nothing(users):
+    a, old, new = (np.array([u[n] for u in users], np.float64) for n in range(3))
+    row = np.zeros(a.size, np.int64)
+    found = summed((a, old), a, a, row, 1)
+    add(found, (a, old), (a, a), row, sign=-1)
+    assert not any(x.any() for x in found)
+    add_denominators(found, old, row)
+    exchange_denominators(found, old, new, row)
+    add_denominators(found, new, row, -1)
+    assert not any(x.any() for x in found)
