@@ -1,14 +1,17 @@
-"""Are the estimates right, and are their intervals honest? Random exposures drawn again and again in a world whose truth is known.
+"""Bias of the estimates and coverage of their intervals, over repeated draws of random exposures in a world with known
+truth.
 
-    make bench-calibration                                  (python -m benchmarks.calibration --draws 500 --exposures 5,10 for a quick look)
+    make bench-calibration
+    python -m benchmarks.calibration --draws 500 --exposures 5,10        for a quick look
 
-Each draw takes --users users at random from a population of 60,000, exposes e of 200 items to each at random, and estimates everything with its nominal 95 % interval. A line per
-estimator and e: `truth` is what people mean by the metric, over the whole population; `target` is what the estimator says it estimates (for macro [ure] the mean weighted by the
-chance to show a positive; for those that are only consistent, nDCG and MAP, and for the traditional scheme, their own mean over draws).
+Each draw takes --users users at random from a population of 60,000, exposes e of 200 items to each at random, and
+estimates everything with its nominal 95 % interval. A line per estimator and e: `truth` is the metric over the whole
+population; `target` is the estimand of the estimator (for macro [ure] the mean weighted by the chance to show a
+positive; for those that are only consistent, nDCG and MAP, and for the traditional scheme, their own mean over draws).
 
-    bias, bias_z      mean over draws less truth, and in units of its Monte Carlo error
-    coverage          share of draws whose interval holds the target
-    width             mean width of the intervals over that of the Poisson bootstrap's, over the same buckets
+    bias, bias_z      mean over draws minus truth, and the same in units of its Monte Carlo error
+    coverage          share of draws whose interval contains the target
+    width             mean width of the intervals over that of the Poisson bootstrap intervals, over the same buckets
     rmse              root mean squared error against truth
 
 Then, recall only, balanced against macro with 100,000 users: lines `many-users`.
@@ -43,7 +46,7 @@ UNBIASED = ("ure_mean precision", "ure_mean dcg", "ure_mean hit_rate", "ure_macr
 
 
 class Case(NamedTuple):
-    """An estimator of a metric, its cutoff, and the formulas of its truth and of what it says it estimates, where there are such."""
+    """An estimator of a metric, its cutoff, and the formulas of its truth and of its target, if any."""
 
     own: MetricTerms
     k: int
@@ -65,7 +68,7 @@ CASES = (
     case("ure_macro", "auc", 0, "full_selected", "full_selected"),
     case("ure_macro", "map", K, "full_macro", None),
     case("ure_mean", "hit_rate", 1, "full_mean", "full_mean"),
-    case("traditional", "recall", 2, "full_macro", None),  # of 5 exposures, recall@5 would be 1 whatever the model
+    case("traditional", "recall", 2, "full_macro", None),  # with 5 exposures recall@5 would be 1 for any model
 )
 
 
@@ -76,7 +79,7 @@ def terms_of(one: MetricTerms, batch: UserBatch, k: int) -> Terms:
 
 @lru_cache(maxsize=1)
 def population() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
-    """What every user likes, and where a model that half knows them ranks it, (users, items) both."""
+    """The positives of every user, and their ranks under a model of limited accuracy, both (users, items)."""
     liked, place = np.empty((POPULATION, ITEMS), np.bool_), np.empty((POPULATION, ITEMS), np.int32)
     quality = items_of(WORLD).quality
     for user in range(POPULATION):
@@ -88,7 +91,7 @@ def population() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
 
 
 def complete(users: npt.NDArray[Any], e: int) -> UserBatch:
-    """All labels of some users, who were shown e items each."""
+    """All labels of some users with e exposed items each."""
     liked, place = population()
     n = users.size
     offsets = np.arange(n + 1, dtype=np.int64) * ITEMS
@@ -119,7 +122,7 @@ def drawn(users: npt.NDArray[Any], e: int, rng: np.random.Generator) -> UserBatc
 
 
 def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
-    """Sums by exposed positives, the users assign_tasks out to units in turn."""
+    """Sums by number of exposed positives; users are assigned to units round-robin."""
     kinds, which = np.unique(lump_of(n_positive), return_inverse=True)
     row = np.arange(recall.size) % UNITS * kinds.size + which
     seen = np.where(n_positive > 0, recall, 0.0)
@@ -133,14 +136,14 @@ def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
 
 
 def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> tuple[float, float, float]:
-    """Value, half-width and standard error without what the bias adds."""
+    """Value, half-width, and standard error without the contribution of the bias."""
     found = balanced(strata(recall, n_positive, e))
     sampling = math.sqrt(found.models.covariance[0, 0])
     return float(found.models.values[0]), float(found.half_widths(0.95)[0]), sampling
 
 
 def one_draw(e: int, n_users: int, seed: int) -> dict[str, tuple[float, float, float]]:
-    """Value, half-width of the interval and the bootstrap's standard error, of every estimator."""
+    """Value, half-width of the interval and bootstrap standard error of every estimator."""
     rng = np.random.default_rng((11, e, seed))
     batch = drawn(rng.integers(0, POPULATION, n_users), e, rng)
     found = {}
@@ -186,7 +189,7 @@ def truths(e: int) -> dict[str, tuple[float, float | None]]:
 
 
 def lines(e: int, draws: list[dict[str, tuple[float, float, float]]]) -> Iterator[dict[str, object]]:
-    """What the draws of one e show of each estimator."""
+    """Bias, coverage, width and error of each estimator over the draws of one e."""
     for name, (truth, known) in truths(e).items():
         value, half, other = np.array([draw[name] for draw in draws]).T
         target = known if known is not None else float(value.mean())

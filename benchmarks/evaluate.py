@@ -1,13 +1,16 @@
-"""How long do all estimators take, from a ranks table? Against one plain groupBy of Spark over the same facts as flat rows.
+"""The time of all estimators from a ranks table, against one plain Spark groupBy over the same facts as flat rows.
 
     make bench-evaluate                                     (python -m benchmarks.evaluate --scale 0.1)
 
-5 models, 1 M users with 20 labels each: 100 M facts. Ours: every metric and estimator at 10 cutoffs, with intervals, bootstrap, balanced URE, wins and all comparisons, to
-written tables. Theirs: `groupBy(model, user_id).count()`, where any metric per user would begin, over the view of the same facts as rows (model, user_id, item_id, value, above,
-tied, candidates) in Parquet, its result thrown away; for the record also `groupBy(model).count()`, which reads one column. Best of three each.
+5 models, 1 M users with 20 labels each: 100 M facts. Ours: every metric and estimator at 10 cutoffs, with intervals,
+bootstrap, balanced URE, wins and all comparisons, to written tables. Theirs: `groupBy(model, user_id).count()`, the
+first step of any metric per user, over the view of the same facts as rows (model, user_id, item_id, value, above, tied,
+candidates) in Parquet, its result discarded; for reference also `groupBy(model).count()`, which reads one column. Best
+of three each.
 
-slices-vs-none: the same with 4 slicings of 5 values, 2 of items and 2 of users, against the same without them. small-run: seconds to evaluate 4 models on 2,000 users with complete labels
-of 800 items, as in the demo, in a session whose workers are warm and in a process that has just started its session.
+slices-vs-none: the same with 4 slicings of 5 values, 2 of items and 2 of users, against the same without them.
+small-run: seconds to evaluate 4 models on 2,000 users with complete labels of 800 items, as in the demo, in a session
+with warm workers and in a process that has just started its session.
 """
 
 import argparse
@@ -39,7 +42,7 @@ RUN = {"run_id": "bench"}
 
 
 def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
-    """Users with labels at even ranks, positives pulled up; a tenth of the labels tied."""
+    """Users with labels at evenly spaced ranks, positives ranked higher; a tenth of the labels tied."""
     rng = np.random.default_rng((model, first))
     items = np.sort(
         np.random.default_rng(first).integers(0, ITEMS // LABELS, (n, LABELS)) + np.arange(LABELS) * (ITEMS // LABELS),
@@ -69,7 +72,7 @@ def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
 
 
 def write_ranks(lake: Lake, n_users: int) -> None:
-    """The ranks table, as jobs/rank.py leaves it."""
+    """The ranks table, as jobs/rank.py writes it."""
     lake.create(RANKS, "BIGINT", RUN)
     files: list[WrittenFile] = []
     attempt = new_attempt()  # of one job
@@ -154,12 +157,12 @@ def config(folder: Path) -> RunConfig:
 
 
 def jobs_of(spark: SparkSession) -> int:
-    """How many Spark jobs have run in this session."""
+    """The number of Spark jobs that have run in this session."""
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
 def timed(spark: SparkSession, asked: RunConfig, console: Console) -> tuple[list[float], int]:
-    """Seconds of each repetition, and the most Spark jobs of one."""
+    """Seconds of each repetition, and the largest number of Spark jobs in one."""
     evaluate.run(spark, asked, console)  # workers start, Java compiles
     before, seconds, n_jobs = jobs_of(spark), [], 0
     for _ in range(REPEATS):
@@ -177,7 +180,7 @@ def main(scale: float) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "flat").mkdir()
-        spark = spark_session("bench-evaluate", java_options="")  # Spark's own work decides: with its best compiler
+        spark = spark_session("bench-evaluate", java_options="")  # Spark's own work dominates: use its best compiler
         asked, console = config(folder), Console(stderr=True)
         lake = Lake(spark, asked.lake)
         with stage(lake, asked, "rank"):

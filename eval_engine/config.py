@@ -37,7 +37,8 @@ def check_run_id(run_id: str) -> str:
     """The run_id itself, if it can stand in a path, a SQL literal and a file name."""
     if not RUN_ID.fullmatch(run_id):
         raise ValueError(
-            f"run_id {run_id!r} is not usable: letters, digits, '.', '_' and '-' only, starting with a letter or digit, at most 100 of them"
+            f"run_id {run_id!r} is not usable: letters, digits, '.', '_' and '-' only, starting with a letter or "
+            "digit, at most 100 of them"
         )
     return run_id
 
@@ -98,7 +99,9 @@ class Csv(Strict):
 
 
 class Input(Strict):
-    """A table as its owner keeps it: a path (Parquet, Delta or CSV) or a catalog name, and how its columns are called there."""
+    """A table as its owner keeps it: a path (Parquet, Delta or CSV) or a catalog name, and how its columns are called
+    there.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     path: str = Field(description="folder, file or URI; or a catalog name like catalog.schema.table")
@@ -145,12 +148,14 @@ class Inputs(Strict):
     def _labelled(self) -> Self:
         if self.exposures is None and self.heldout is None and self.truth is None:
             raise ValueError(
-                "no labels to judge models by: give at least one of exposures (random feedback), heldout (logged feedback "
+                "no labels to judge models by: give at least one of exposures (random feedback), heldout (logged "
+                "feedback "
                 "kept from training) and truth (complete labels)"
             )
         if self.heldout is not None and self.feedback is None:
             raise ValueError(
-                "heldout pairs are ranked among all items but the training pairs, so feedback, the training pairs, is needed"
+                "heldout pairs are ranked among all items but the training pairs, so feedback, the training pairs, is "
+                "needed"
             )
         return self
 
@@ -168,7 +173,8 @@ class SliceTable(Input):
         for name in self.by:
             if not SLICING.fullmatch(name) or name in ("item_id", "user_id"):
                 raise ValueError(
-                    f"by: {name!r} cannot name a slicing: letters, digits and '_', a letter first, and no id. Map the column "
+                    f"by: {name!r} cannot name a slicing: letters, digits and '_', a letter first, and no id. Map the "
+                    "column "
                     "to such a name in columns"
                 )
         return self
@@ -224,7 +230,7 @@ class Evaluate(Strict):
 
 
 class Checks(Strict):
-    """Whether the random exposures are random: what counts as a failure, and whether it stops the run. docs/checks.md"""
+    """Whether the random exposures are random: what counts as a failure, and if it stops the run. docs/checks.md"""
 
     level: float = Field(
         0.001,
@@ -253,7 +259,8 @@ class Evaluation(Strict):
     on_bad_rows: Literal["error", "quarantine"] = "error"
     staging: str | None = Field(
         None,
-        description="folder for copies of score tables that only Spark can read, removed after ranking; left out: <lake>/_staging",
+        description="folder for copies of score tables that only Spark can read, removed after ranking; "
+        "left out: <lake>/_staging",
     )
     top: int = Field(100, ge=1, description="length of the stored top lists; one more is kept, for thresholds")
     checks: Checks = Field(Checks(), description="of the random exposures, before anything is ranked")
@@ -286,7 +293,8 @@ def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None 
         return kind.model_validate(content | (overrides or {}))
     except ValidationError as error:
         lines = [
-            f"{file}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')} (found: {e['input']!r:.80})"
+            f"{file}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')} (found: "
+            f"{e['input']!r:.80})"
             for e in error.errors()
         ]
         raise ConfigError("\n".join(lines)) from None

@@ -2,8 +2,9 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons and, if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: other metrics, cutoffs, tie policies or
-rules of what is positive need this job only.
+Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons and, if asked, user_metrics (replaces
+this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie policy or the rule for positives
+needs this job only.
 """
 
 import json
@@ -38,11 +39,11 @@ from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
 
-SMALL_BYTES = 128 * 2**20  # of ranks: for fewer, starting Spark's tasks takes longer than the work
+SMALL_BYTES = 128 * 2**20  # of ranks: below this size, starting Spark tasks takes longer than the work
 
 
 def label_sets(config: RunConfig) -> tuple[str, ...]:
-    """The label sets that the run has, by its inputs."""
+    """The label sets that the run's inputs contain."""
     inputs = config.inputs.model_dump()
     tables = {"random": "exposures", "heldout": "heldout", "truth": "truth"}
     return tuple(name for name, table in tables.items() if inputs.get(table))
@@ -63,7 +64,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 
 
 def spec_of(config: RunConfig, slices: SlicesRead) -> EvaluationSpec:
-    """What is asked of every model."""
+    """The evaluation that is requested for every model."""
     asked = config.evaluate
     return EvaluationSpec(
         asked.metrics,
@@ -82,7 +83,8 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
     files = lake.files(RANKS, config.run_id)
     for model, why in sorted(unusable_ranks(files).items()):
         raise DataError(
-            f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what is damaged."
+            f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks "
+            "what is damaged."
         )
     n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() else 0
     asking = InferenceSettings(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items)
@@ -112,7 +114,8 @@ def slices_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Iterator[Sl
         return
     if config.staging is None and "/" not in config.lake:
         raise ConfigError(
-            f"slices: the lake {config.lake} is a schema of a catalog, and workers read slices from files. Give `staging`, a folder that they can write and read."
+            f"slices: the lake {config.lake} is a schema of a catalog, and workers read slices from files. Give "
+            "`staging`, a folder that they can write and read."
         )
     folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/slices-{uuid4().hex}"
     id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
@@ -125,7 +128,9 @@ def slices_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Iterator[Sl
 
 
 def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:
-    """Rules by which users must be left out, as the ranks tell. `ranked`: the row of the rank stage; if it refused bad rows, every model has ranked the same users."""
+    """The rules by which users must be left out, read from the ranks. `ranked`: the row of the rank stage; if it
+    refused bad rows, every model has ranked the same users.
+    """
     if json.loads(ranked["config"])["on_bad_rows"] == "error":
         return set()
     return unequal_users(lake.read(RANKS, run_id))

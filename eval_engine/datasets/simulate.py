@@ -1,8 +1,9 @@
 """The tables of a synthetic world as DataFrames: feedback, exposures, truth, catalogue.
 
-Tasks get numbers of users from spark.range and make the rows themselves: nothing passes through the driver, and each worker rebuilds the items
-from the seed. A user's rows depend on (world, user) only: any partitioning, retry and number of executors gives the same tables.
-Rows leave Python as flat Arrow batches, cut between users once they hold ROWS_PER_BATCH: a task holds one batch, however large the world.
+Tasks get user numbers from spark.range and generate the rows themselves: nothing passes through the driver, and each
+worker rebuilds the items from the seed. A user's rows depend on (world, user) only: any partitioning, retry and number
+of executors gives the same tables. Rows leave Python as flat Arrow batches, cut between users once they hold
+ROWS_PER_BATCH: a task holds one batch, however large the world.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ def feedback(spark: SparkSession, world: World) -> DataFrame:
 
 
 def exposures(spark: SparkSession, world: World) -> DataFrame:
-    """Random exposures, each of them answered: user_id, item_id, value."""
+    """Random exposures, all of them answered: user_id, item_id, value."""
     return _pairs(spark, world, exposed)
 
 
@@ -72,7 +73,9 @@ def _pairs(spark: SparkSession, world: World, pairs_of: Callable[[World, int], P
 def pair_batches(
     world: World, users: Iterable[int], pairs_of: Callable[[World, int], Pairs]
 ) -> Iterator[pa.RecordBatch]:
-    """The pairs of these users, one row per pair, in batches of at least ROWS_PER_BATCH rows and less than one user more."""
+    """The pairs of these users, one row per pair, in batches that close at the first user boundary after ROWS_PER_BATCH
+    rows.
+    """
     waiting: dict[int, Pairs] = {}
     n_rows = 0
     for user in users:

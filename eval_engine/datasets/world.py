@@ -1,19 +1,25 @@
-"""A synthetic platform whose complete truth is known: items, users, what they like, what they were shown, what they answered.
+"""A synthetic platform whose complete truth is known: items, users, their preferences, the items shown to them, and
+their answers.
 
-    utility(u, i)   = generosity_u + quality_i + taste_u . taste_i + noise_ui          cut into ratings 1..5
+    utility(u, i)   = generosity_u + quality_i + taste_u . taste_i + noise_ui
+                      cut into ratings 1..5
     log_popularity  = ties quality_i + hype_i            quality has a long tail of junk, hype a long tail of hits
-    predicted(u, i) = believed_u . taste_i + log_popularity_i                          believed_u: accuracy = its correlation with taste_u
-    shown to u      = top `shown` items by popularity_pull log_popularity_i + prediction_pull predicted(u, i) + Gumbel_ui
+    predicted(u, i) = believed_u . taste_i + log_popularity_i
+                      believed_u: accuracy = its correlation with taste_u
+    shown to u      = top `shown` items by popularity_pull log_popularity_i + prediction_pull predicted(u, i)
+                      + Gumbel_ui
     logged          = shown, and answered with probability answer_best answer_decay^(5 - rating)
-    exposed         = `exposures` items drawn evenly without replacement from the frame, always answered
+    exposed         = `exposures` items drawn uniformly without replacement from the frame, always answered
 
-So logged feedback is missing not at random. Popularity tells junk from the rest, but the top of it is hype: counting clicks
-orders the bulk of a catalogue well and the head badly, and junk that was never shown is unknown to a model that learns from ratings.
+So logged feedback is missing not at random. Popularity separates junk from the rest, but the most popular items are
+hype: click counts order the bulk of a catalogue well and the head badly, and a model that learns from ratings has no
+data on junk that was never shown.
 
-All of a user is a function of (world, user), all of an item of (world, item), and every purpose has a random stream of its own: tables depend
-neither on partitioning nor on the number of users, and no knob reshuffles what another one draws. Sums over dimensions are written out:
-BLAS rounds by the shape of its blocks, and a rating must be the same wherever it is computed. Users are made one at a time, so
-memory is the items and a few vectors of that length.
+All data of a user is a function of (world, user), all data of an item a function of (world, item), and every purpose
+has its own random stream: tables depend neither on partitioning nor on the number of users, and no parameter changes
+the draws of another. Sums over dimensions are written out: the rounding of BLAS depends on block shapes, and a rating
+must be the same wherever it is computed. Users are generated one at a time, so memory holds the items and a few vectors
+of that length.
 """
 
 from functools import lru_cache
@@ -31,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
-# One random stream each; a new purpose goes to the end, or every world changes.
+# One random stream each. A new purpose is appended at the end; elsewhere it would change every world.
 (
     ITEM_TASTE,
     QUALITY,
@@ -86,7 +92,8 @@ class World(Strict):
         needed = max(self.shown, self.exposures, self.shown + self.exposures if self.frame == "unseen" else 0)
         if needed > self.items:
             raise ValueError(
-                f"items: {self.items} are too few for shown: {self.shown} and exposures: {self.exposures} with frame: {self.frame}, "
+                f"items: {self.items} are too few for shown: {self.shown} and exposures: {self.exposures} with frame: "
+                f"{self.frame}, "
                 f"which may need {needed}. Raise items or lower the others"
             )
         return self
@@ -95,7 +102,8 @@ class World(Strict):
 class Items(NamedTuple):
     """All items in catalogue order."""
 
-    taste: Floats  # (dims, n_items), scaled so that the match with a standard normal taste has the world's standard deviation
+    # (dims, n_items), scaled so that its product with a standard normal taste has the world's standard deviation
+    taste: Floats
     quality: Floats  # (n_items,)
     log_popularity: Floats  # (n_items,)
     category: npt.NDArray[np.int32]  # (n_items,)
@@ -104,30 +112,32 @@ class Items(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Some items of one user, by ascending position, and what the user thinks of them."""
+    """Some items of one user, by ascending position, and the user's ratings of them."""
 
     positions: Ints
     values: Doubles
 
 
 def item_ids(positions: Ints) -> Ints:
-    """Ids of items: never their positions, so that a mix-up of the two shows."""
+    """Ids of items; they differ from positions, so that confusing the two fails visibly."""
     return 10_000 + 7 * positions
 
 
 def user_ids(users: Ints) -> Ints:
-    """Ids of users, from their numbers 0..n-1: too large for 32 bits, and disjoint from the items' in any world that fits a disk."""
+    """Ids of users, from their numbers 0..n-1: too large for 32 bits, and disjoint from item ids in any world that fits
+    on a disk.
+    """
     return 5_000_000_000 + 3 * users
 
 
 def stream(world: World, purpose: int, user: int = 0) -> np.random.Generator:
-    """The random numbers of one purpose and user: a Philox generator has a sequence of its own for every key."""
+    """The random numbers of one purpose and user: a Philox generator has a separate sequence for every key."""
     return np.random.Generator(np.random.Philox(key=world.seed | purpose << 64 | user << 72))
 
 
 @lru_cache(maxsize=2)
 def items_of(world: World) -> Items:
-    """The items, made once per process."""
+    """The items, generated once per process."""
     n = world.items
     taste = np.ascontiguousarray(stream(world, ITEM_TASTE).standard_normal((n, world.dims), dtype=np.float32).T)
     quality = 1 - stream(world, QUALITY).standard_exponential(n, dtype=np.float32)
@@ -169,7 +179,7 @@ def ratings(world: World, user: int) -> Doubles:
 
 
 def logged(world: World, user: int) -> Pairs:
-    """What the deployed system showed and the user answered: missing not at random."""
+    """The items that the deployed system showed and the user answered: missing not at random."""
     shown = _shown(world, user)
     values = ratings(world, user)[shown]
     # One draw per item of the catalogue: whether an item is answered does not depend on what else is shown.
@@ -180,7 +190,7 @@ def logged(world: World, user: int) -> Pairs:
 
 
 def exposed(world: World, user: int) -> Pairs:
-    """What the user was shown at random: the first items of a random order that are in the frame."""
+    """The items shown to the user at random: the first items of a random order that are in the frame."""
     order = stream(world, EXPOSED, user).permutation(world.items)
     if world.frame == "unseen":
         seen = np.zeros(world.items, dtype=bool)
@@ -209,7 +219,7 @@ def _shown(world: World, user: int) -> Ints:
     waiting = stream(world, SHOWN, user).standard_exponential(world.items, dtype=np.float32)
     pull -= np.log(
         np.maximum(waiting, np.finfo(np.float32).tiny)
-    )  # + Gumbel, so the top is a draw without replacement; float32 draws do hit 0
+    )  # + Gumbel, so the top is a draw without replacement; float32 draws can be 0
     return np.sort(np.argpartition(-pull, world.shown - 1)[: world.shown])
 
 

@@ -1,1 +1,1 @@
-"""Estimators: which labelled pairs count, with what weight, and in words what the result is an estimate of."""
+"""Estimators: which labelled pairs count, with what weight, and a sentence that says what the result estimates."""

@@ -1,6 +1,8 @@
-"""Balanced URE: ure_macro with its selection of users corrected, from the same terms by stratum (statistics/balanced.py).
+"""Balanced URE: ure_macro with its selection of users corrected, from the same terms by stratum
+(statistics/balanced.py).
 
-A stratum is (exposures, candidates, exposed positives) of a user, each coarse. Recall only: m_u / n_u is unbiased whatever n_u > 0 is.
+A stratum is (exposures, candidates, exposed positives) of a user, each binned coarsely. Recall only: m_u / n_u is
+unbiased whatever n_u > 0 is.
 """
 
 import numpy as np
@@ -16,7 +18,7 @@ NO_STRATUM = (-1, -1, -1)
 
 
 def kinds_of_users(batch: UserBatch, labelled: Labelled) -> Ints:
-    """The stratum of each user, int64 (n_users, 3); -1 where exposure was uneven."""
+    """The stratum of each user, int64 (n_users, 3); -1 where exposure was not uniform."""
     if labelled.weight is not None:
         return np.full((labelled.n_users, 3), -1, np.int64)
     return np.stack(
@@ -42,6 +44,7 @@ URE_BALANCED = Estimator(
     only=frozenset({"recall"}),
     stratum=kinds_of_users,
     combine=balanced,
-    uncombined="exposure probabilities are uneven: the chance to show a positive, which balanced URE needs, is known for even drawing only",
+    uncombined="exposure probabilities are uneven: the chance to show a positive, which balanced URE needs, is "
+    "known for even drawing only",
     undefined="users have one random exposure each: how many positives they have cannot be told from it",
 )

@@ -1,9 +1,11 @@
-"""An estimator says which labelled pairs count, with what weight; a metric gives each user a numerator and a denominator; the estimate is the ratio of their sums.
+"""An estimator defines which labelled pairs count and their weights. A metric gives each user a numerator and a
+denominator. The estimate is the ratio of their sums.
 
     estimate = sum_u numerator_u / sum_u denominator_u        users with denominator 0 are left out
 
-Sums merge across partitions, so the ratio is taken once, at the end (statistics/ratio.py). A mean over users has denominators 1 and 0.
-A numerator that cannot be known is NaN; it makes the estimate undefined, because leaving such users out would favour the model.
+Sums merge across partitions, so the ratio is taken once, at the end (statistics/ratio.py). A mean over users has
+denominators 1 and 0. An unknown numerator is NaN; it makes the estimate undefined, because leaving such users out would
+favour the model.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,55 +25,56 @@ Role = Literal["truth", "naive", "estimate"]
 
 
 UserWeight = Callable[["UserBatch", "Labelled", "Ints | slice", str], Doubles]
-"""Of the users of a view: the batch, the view, their numbers in the batch, and which users the metric counts."""
+"""The weight of each user of a view, from batch, view, user numbers in the batch, and users that the metric counts."""
 
 
 class Terms(NamedTuple):
-    """What each user adds to an estimate, float64 (n_users,) both."""
+    """Each user's numerator and denominator of an estimate, both float64 (n_users,)."""
 
     numerator: Doubles
     denominator: Doubles
 
 
 class Words(NamedTuple):
-    """Users in words: those that are counted, and those that are not."""
+    """Descriptions of the users that are counted and of those that are left out."""
 
     counted: str
     left_out: str
 
 
 class Estimator(NamedTuple):
-    """A way from labelled pairs to estimates of metrics.
+    """A rule that turns labelled pairs into estimates of metrics.
 
-    role: truth is known from complete labels, naive is what others report and no estimate of the metric over all candidates,
-    estimate is an estimate of it. estimates: the estimator over complete labels whose value it is an estimate of.
+    role: `truth` is computed from complete labels; `naive` is a commonly reported value that does not estimate the
+    metric over all candidates; `estimate` estimates it. estimates: the estimator over complete labels whose value is
+    estimated.
 
-    Every metric that has one of `means` is estimated, by the first of them that it has; a sample of the labels serves metrics that need not
-    know them all. `only` restricts the metrics.
+    Every metric that has one of `means` is estimated, by the first of them that it has; from a sample of the labels
+    only metrics that do not need all labels are estimated. `only` restricts the metrics.
     """
 
     name: str  # in tables
-    label: str  # in words, short enough for the head of a column
+    label: str  # short enough for a column header
     role: Role
     estimates: str | None
     needs: frozenset[str]  # label sets (random, heldout, truth), top, and columns of items (item.propensity)
-    labels: Mapping[str, str] = {}  # other words, by metric
+    labels: Mapping[str, str] = {}  # other labels, by metric
     means: tuple[str, ...] = ()  # macro: over users with a positive; mean: over all users; micro: of all pairs
     pairs: "Callable[[UserBatch], Labelled] | None" = None  # which pairs count
     weight: "Callable[[UserBatch], Doubles] | None" = None  # of each pair of its label set: 1 / p, clipped, 0 or 1
     user_weight: "UserWeight | None" = None  # of each user
     sampled: bool = False  # the pairs are a sample of the candidates
-    words: Mapping[str, Words] = {}  # of the users that a metric counts: labelled, positive, both, several
-    over: str = ""  # what is ranked, in words
-    caveat: str = ""  # closes the sentence of what it estimates
+    words: Mapping[str, Words] = {}  # by the users that a metric counts: labelled, positive, both, several
+    over: str = ""  # description of what is ranked
+    caveat: str = ""  # end of the estimand sentence
     only: frozenset[str] | None = None  # names of metrics
     stratum: "Callable[[UserBatch, Labelled], Ints] | None" = None  # (n_users, 3): exposures, candidates, positives
     combine: "Callable[[Any], Any] | None" = None  # statistics of strata -> value and errors of each model
-    uncombined: str = ""  # why, where users have no stratum
-    undefined: str = ""  # why, where combine says nothing
+    uncombined: str = ""  # reason, where users have no stratum
+    undefined: str = ""  # reason, where combine gives no value
 
     def label_of(self, metric: str) -> str:
-        """The label beside a metric of this name."""
+        """The label of the estimator for a metric of this name."""
         return self.labels.get(metric.partition("(")[0], self.label)
 
     def view(self, batch: "UserBatch") -> "Labelled":
@@ -82,7 +85,7 @@ class Estimator(NamedTuple):
 
 
 class MetricTerms(NamedTuple):
-    """A metric under an estimator: its terms, and in words what their ratio is an estimate of."""
+    """A metric under an estimator: its terms, and a sentence that says what their ratio estimates."""
 
     estimator: Estimator
     metric: str  # without parameters
@@ -90,9 +93,9 @@ class MetricTerms(NamedTuple):
     users: str  # labelled, positive, both, several
     terms: "Callable[..., Terms]"  # (labelled, k, ties, parameters) -> Terms
     estimand: str
-    left_out: str  # users with denominator 0, in words
+    left_out: str  # description of users with denominator 0
     unknown: str  # why a numerator is NaN
-    denominator: "Callable[[Labelled], Doubles] | None"  # alone, where no cutoff changes it: metrics/kernel.py
+    denominator: "Callable[[Labelled], Doubles] | None"  # where it does not depend on the cutoff: metrics/kernel.py
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"
@@ -100,7 +103,7 @@ class MetricTerms(NamedTuple):
     def of(
         self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice", k: int, ties: str, **parameters: float
     ) -> Terms:
-        """The terms of a view of some users of the batch."""
+        """The terms of the users of a view, some of the batch."""
         a, b = self.terms(labelled, k, ties, **parameters)
         if self.estimator.user_weight is None:
             return Terms(a, b)
@@ -108,7 +111,7 @@ class MetricTerms(NamedTuple):
         return Terms(np.where(weight > 0, weight * a, 0.0), weight * b)
 
     def denominators(self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice") -> Doubles:
-        """The denominators of a view of some users of the batch, where no cutoff changes them."""
+        """The denominators of the users of a view, where they do not depend on the cutoff."""
         assert self.denominator is not None
         b = self.denominator(labelled)
         if self.estimator.user_weight is None:

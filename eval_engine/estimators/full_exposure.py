@@ -1,13 +1,15 @@
-"""Full exposure: every candidate is labelled, so metrics are known, not estimated. What the other estimators are compared with.
+"""Full exposure: every candidate is labelled, so metrics are computed, not estimated. The other estimators are compared
+with it.
 
     full_macro      mean over users with N+_u > 0                  recall M_u / N+_u; nDCG, AUC, MAP, MRR
     full_micro      sum M_u / sum N+_u
     full_mean       mean over all users                            precision, DCG, nDCG, RBP, hit rate
-    full_selected   sum P_u x_u / sum P_u,     P_u = P(n_u > 0) = 1 - C(N - N+_u, e_u) / C(N, e_u); of AUC P(0 < n_u < e_u)
+    full_selected   sum P_u x_u / sum P_u,
+                    P_u = P(n_u > 0) = 1 - C(N - N+_u, e_u) / C(N, e_u); of AUC P(0 < n_u < e_u)
 
-N+_u: positives among the N candidates, M_u: those in the top k (expected under ties). selected is what ure_macro tends to: it
-averages only users whose e_u random exposures show a positive, and those are the users with many. In the sums of `selected` a user without
-a positive has weight 0.
+N+_u: positives among the N candidates, M_u: those in the top k (expected under ties). `selected` is the limit of
+ure_macro: ure_macro averages only users whose e_u random exposures show a positive, which are mostly users with many
+positives. In the sums of `selected` a user without a positive has weight 0.
 """
 
 import numpy as np
@@ -41,7 +43,9 @@ def complete_truth(batch: UserBatch) -> Labelled:
 
 
 def chance_to_be_shown(batch: UserBatch, labelled: Labelled, users: Ints | slice, kind: str) -> Doubles:
-    """P_u: the chance that as many random exposures as the user had show a positive; for metrics of both kinds, that they show both."""
+    """P_u: the chance that as many random exposures as the user had show a positive; for metrics of both kinds, that
+    they show both.
+    """
     exposures = batch.labels["random"].facts.n_labels[users]
     n, total = labelled.n_positive, labelled.candidates
     if kind != "both":

@@ -1,11 +1,12 @@
-"""Holdout: metrics of the logged pairs that were kept from training, as most papers report them.
+"""Holdout: metrics of the logged pairs that were kept from training, as most papers report.
 
     S_u: positives among the user's held-out pairs, ranked among all items but the training pairs
     recall      mean over users with a positive of the share of S_u in the top k
-    ndcg        DCG over the ideal of min(k, |S_u|) positives; precision: hits / k; AUC: positives against all other candidates
+    ndcg        DCG over the ideal of min(k, |S_u|) positives; precision: hits / k; AUC: positives against all other
+                candidates
 
-What is not held out counts as no positive. The platform chose what was logged, so this is the mean of the logged pairs, not of the
-catalogue: biased towards what the platform showed.
+Candidates that are not held out count as negatives. The platform chose what was logged, so this is a mean over logged
+pairs, not over the catalogue: it is biased towards items that the platform showed.
 """
 
 import numpy as np
@@ -28,12 +29,12 @@ WORDS = {
 
 
 def held_out(batch: UserBatch) -> Labelled:
-    """The held-out pairs; all other candidates count as no positives."""
+    """The held-out pairs; all other candidates count as negatives."""
     return batch.complete("heldout")
 
 
 def with_positive(batch: UserBatch, labelled: Labelled, users: Ints | slice, kind: str) -> Doubles:
-    """1 for users with a held-out positive, else 0: also of the metrics that count all users."""
+    """1 for users with a held-out positive, else 0; also for metrics that count all users."""
     return (labelled.all_positives > 0).astype(np.float64)
 
 

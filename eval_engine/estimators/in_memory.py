@@ -1,7 +1,7 @@
-"""Metrics with their certainty, in one call each: for arrays in memory, without tables or Spark.
+"""Metrics with their standard errors and intervals, one call each, for arrays in memory; no tables, no Spark.
 
     ure_NAME           over all candidates, from randomly exposed pairs (estimators/ure.py)
-    full_NAME          the same, from complete labels: what is not labelled is no positive (estimators/full_exposure.py)
+    full_NAME          the same, from complete labels: an unlabelled item is a negative (estimators/full_exposure.py)
     traditional_NAME   among the labelled items only (estimators/traditional.py)
     holdout_NAME       of logged pairs kept from training (estimators/holdout.py)
 
@@ -14,15 +14,16 @@
     >>> ure_recall(facts, k=2).per_user.tolist()
     [1.0, 0.0]
 
-Items that a model was trained on are no candidates: exclude them.
+Items that a model was trained on are not candidates: exclude them.
 
     >>> facts = rank_facts(scores, items=[[2], [1]], values=[[1], [1]], excluded=[[0, 1], [3]])
     >>> ure_recall(facts, k=1).per_user.tolist()
     [1.0, 0.0]
 
-The functions are those of the registry. A metric's first mean over users has its plain name (ure_recall is `ure_macro` recall in the tables), others end in theirs
-(ure_recall_micro, ure_recall_balanced, full_ndcg_mean); `evaluate` takes the names of the tables. Each says in its docstring what it is an estimate of. positive says which pairs
-are positives, such as positive=facts.value >= 4; it may be left out if values are 0 and 1, or False and True.
+The functions are those of the registry. A metric's first mean over users has its plain name (ure_recall is `ure_macro`
+recall in the tables), others end in theirs (ure_recall_micro, ure_recall_balanced, full_ndcg_mean); `evaluate` takes
+the names of the tables. The docstring of each function says what it estimates. `positive` marks the pairs that are
+positives, such as positive=facts.value >= 4; it may be left out if values are 0 and 1, or False and True.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,19 +49,19 @@ from eval_engine.statistics.ratio import estimate, ratio_sums
 
 Doubles = npt.NDArray[np.float64]
 FAMILIES = ("ure", "full", "traditional", "holdout")
-MEANS = ("macro", "mean", "micro", "balanced")  # the first that a metric has, has its plain name
+MEANS = ("macro", "mean", "micro", "balanced")  # a metric's first mean in this order gets the plain name
 SETS = ("random", "truth", "heldout")
 
 
 class Estimate(ratio.Estimate):
-    """An estimate with what each user adds to it, and the same of slices where they were asked for."""
+    """An estimate with each user's terms, and the estimates of slices where slices were given."""
 
     terms: Terms
     slices: Mapping[int, "Estimate"]
 
     @property
     def per_user(self) -> Doubles:
-        """Each user's own value, numerator / denominator; NaN of users who are left out."""
+        """Each user's own value, numerator / denominator; NaN for users who are left out."""
         return divided(*self.terms)
 
 
@@ -74,10 +75,10 @@ def evaluate(
     slice: Ints | None = None,
     user_slice: Ints | None = None,
 ) -> Estimate:
-    """An estimate by the names of the tables, such as evaluate(facts, "ure_macro", "recall@10").
+    """An estimate by estimator and metric names as in the tables, such as evaluate(facts, "ure_macro", "recall@10").
 
-    slice: a code for each labelled pair, by its item; user_slice: for each user. The estimates of each code are in `slices`: of the positives of that
-    code, and of the users of that code.
+    slice: a code for each labelled pair, given by its item. user_slice: a code for each user. `slices` holds the
+    estimate of each code: over the positives of that code, or over the users of that code.
     """
     own = Metric.parse(metric)
     batch, terms = batch_of(facts, positive, SETS), formula(estimator, own.base)
@@ -125,7 +126,9 @@ def compare(
     confidence: float = 0.95,
     margin: float = 0.01,
 ) -> Comparison:
-    """One model against another on the same users, paired: the difference a - b, its interval and p. The facts are of the same pairs in the same order."""
+    """Paired comparison of two models on the same users: the difference a - b, its interval and p-value. Both facts
+    must hold the same pairs in the same order.
+    """
     if facts_a.offsets.tolist() != facts_b.offsets.tolist() or not np.array_equal(facts_a.value, facts_b.value):
         raise ValueError(
             "the two models must be ranked on the same labelled pairs of the same users, in the same order"
@@ -150,18 +153,18 @@ def compare(
 def _estimated(
     terms: MetricTerms, metric: Metric, batch: UserBatch, view: Labelled, users: Ints, ties: str, confidence: float
 ) -> Estimate:
-    """The estimate of the users of a view."""
+    """The estimate over the users of a view."""
     each = terms.of(batch, view, users, metric.k, ties, **metric.parameters)
     return _of_terms(terms, each, _kinds(terms, batch, view), confidence)
 
 
 def _kinds(terms: MetricTerms, batch: UserBatch, view: Labelled) -> Ints | None:
-    """The strata of the users, where the estimator has some."""
+    """The strata of the users, if the estimator has strata."""
     return None if terms.estimator.stratum is None else terms.estimator.stratum(batch, view)
 
 
 def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float) -> Estimate:
-    """The estimate of users with these terms and strata."""
+    """The estimate over users with these terms and strata."""
     found = Estimate(*estimate(ratio_sums(each), confidence))
     if kinds is not None:
         found = Estimate(*_combined(terms, each, kinds, confidence), *found[4:])
@@ -170,7 +173,9 @@ def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: f
 
 
 def _combined(terms: MetricTerms, each: Terms, kinds: Ints, confidence: float) -> tuple[float, float, float, float]:
-    """Value, standard error and interval by what the estimator makes of strata; users are dealt to the jackknife's units in turn."""
+    """Value, standard error and interval that the estimator combines from strata; users are assigned to jackknife units
+    round-robin.
+    """
     assert terms.estimator.combine is not None
     if kinds.size == 0 or kinds.min() < 0 or np.isnan(each.numerator).any():
         return (np.nan,) * 4
@@ -188,7 +193,7 @@ def _combined(terms: MetricTerms, each: Terms, kinds: Ints, confidence: float) -
 
 
 def names() -> dict[str, tuple[str, str]]:
-    """The functions of this module that the registry gives: their names, and the estimator and metric of each."""
+    """The functions of this module that follow from the registry: name, with estimator and metric of each."""
     found: dict[str, tuple[str, str]] = {}
     for family in FAMILIES:
         for metric, kernel in METRICS.items():
@@ -206,7 +211,9 @@ def _has(estimator: str, metric: str) -> bool:
 
 
 def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]:
-    """The function of an estimator and a metric: facts, the cutoff if there is one, then as in `evaluate`, and the metric's parameters by name."""
+    """The function of an estimator and a metric: facts, the cutoff if there is one, then as in `evaluate`, and the
+    metric's parameters by name.
+    """
     kind, own = KINDS[metric], formula(estimator, metric)
 
     def at_k(
@@ -243,7 +250,7 @@ globals().update(FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:
-    """Functions of metrics and estimators that were registered since."""
+    """Functions of metrics and estimators that were registered after import."""
     if name in (known := names()):
         return _function(name, *known[name])
     raise AttributeError(f"module {__name__} has no {name}")

@@ -1,11 +1,12 @@
-"""Labelled pairs of some users under one model, with what of them is positive: what metrics are made of.
+"""Labelled pairs of some users under one model, and which of them are positives: the input of metrics.
 
     n_u  positives among the labelled      e_u  labelled pairs      N_u  candidates
-    w_i  what a labelled pair stands for: a weight that is given, 1 / its exposure probability where that is known, else N_u / e_u,
-         since e_u of N_u were drawn evenly
+    w_i  weight of a labelled pair: given, or 1 / its exposure probability where that is known, else N_u / e_u,
+         since e_u of N_u were drawn uniformly
 
-Sums over positives are made once per gain, cutoff and tie policy, and shared by all metrics that need them. Three views of the same pairs need no new sums over all of
-them: some of the users (of), users taken apart by the slice of their positives (sliced), and users without their positives (no_positives).
+Sums over positives are computed once per gain, cutoff and tie policy, and shared by all metrics that need them. Three
+views of the same pairs need no new sums over all of them: some of the users (of), users split by the slice of their
+positives (sliced), and users without their positives (no_positives).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +36,15 @@ class Labelled:
         cutoffs: Sequence[int] = (),
         weight: Doubles | None = None,
     ) -> None:
-        """positive says which pairs are positives; left out, those with value 1, and other values than 0 and 1 are an
-        error. all_labelled: what is not labelled is no positive, and w_i = 1. cutoffs: those that will be asked for,
-        to be worked out together. weight: w_i of each pair."""
+        """positive: marks the pairs that are positives; by default those with value 1, and values other than 0 and 1
+        are an error. all_labelled: unlabelled candidates are negatives, and w_i = 1. cutoffs: those that will be
+        requested, computed together. weight: w_i of each pair.
+        """
         positive = _ones(facts) if positive is None else np.asarray(positive)
         if positive.dtype != np.bool_ or positive.shape != facts.value.shape:
             raise ValueError(
-                f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape {positive.shape}"
+                f"positive must be a bool for each of the {facts.value.size} pairs, found {positive.dtype} of shape "
+                f"{positive.shape}"
             )
         self.facts, self.positive = facts, positive
         self.offsets: Ints = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]  # of the positives
@@ -56,14 +59,14 @@ class Labelled:
         self.weight = None if weight is None else weight[positive]
         self._all_labelled, self._cutoffs = all_labelled, cutoffs
         self._root: Labelled = self
-        self._index: Ints | None = None  # the positives' numbers in the root
-        self._users: Ints | None = None  # the users' numbers in the root
+        self._index: Ints | None = None  # indices of the positives in the root
+        self._users: Ints | None = None  # indices of the users in the root
         self.label_set = ""  # its name, in a batch
         self._begin(None)
 
     def _begin(self, parent: "Labelled | None") -> None:
         self.n_positive = np.diff(self.offsets).astype(np.float64)
-        self._parent = parent  # whose sums are these users' too
+        self._parent = parent  # its sums hold for these users too
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
         self._active: dict[int, tuple[Ints, Labelled]] = {}
@@ -71,11 +74,11 @@ class Labelled:
 
     @property
     def n_users(self) -> int:
-        """How many users there are."""
+        """The number of users."""
         return self.candidates.size
 
     def _view(self, users: Ints, offsets: Ints, index: Ints, same_positives: bool) -> "Labelled":
-        """Users by number, as often as they are named, each with the positives of these numbers."""
+        """Users by number, repeated as given, each with the positives of these numbers."""
         view = object.__new__(Labelled)
         view._root, root = self._root, self._root
         view._index = index if self._index is None else self._index[index]
@@ -95,7 +98,7 @@ class Labelled:
     _chosen: Any = None  # numbers of the users in the parent
 
     def active(self, k: int) -> tuple[Ints, "Labelled"]:
-        """The users with a positive that may be in the top k, by number, and their view."""
+        """The numbers of the users with a positive that may be in the top k, and their view."""
         if k not in self._active:
             users = np.flatnonzero(self.first < k)
             self._active[k] = users, self.of(users)
@@ -103,13 +106,15 @@ class Labelled:
 
     @cached_property
     def tied_view(self) -> tuple[Ints, "Labelled"]:
-        """The users with a positive that is level with another candidate, and their view: only they have bounds beside their value."""
+        """The users with a positive that is tied with another candidate, and their view: only their bounds differ from
+        their value.
+        """
         ends = np.concatenate([[0], np.cumsum(self.tied > 0)])[self.offsets]
         users = np.flatnonzero(np.diff(ends))
         return users, self.of(users)
 
     def of(self, users: Ints) -> "Labelled":
-        """The same of some users, in this order; kept until others are asked for."""
+        """The same for some users, in this order; cached until other users are requested."""
         if self._some is None or self._some[0] is not users:
             lengths = np.diff(self.offsets)[users]
             offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -118,8 +123,9 @@ class Labelled:
         return self._some[1]
 
     def sliced(self, name: str, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
-        """Each user once for each slice that a positive of theirs is in, with the positives of that slice; their numbers, and the slices. codes: of each positive;
-        name: of the slicing, whose view is kept."""
+        """Each user once for each slice with one of the user's positives, with the positives of that slice; the users'
+        numbers, and the slices. codes: the slice of each positive. name: the slicing, whose view is cached.
+        """
         if name not in self._apart:
             user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
             key = user * n_codes + codes
@@ -133,13 +139,13 @@ class Labelled:
 
     @cached_property
     def no_positives(self) -> "Labelled":
-        """The same users, with none of their pairs a positive."""
+        """The same users without positives."""
         n = self.n_users
         return self._view(np.arange(n), np.zeros(n + 1, np.int64), np.empty(0, np.int64), False)
 
     @cached_property
     def among(self) -> "Labelled":
-        """The same pairs in a world of the labelled items alone: their places among those, and no weights."""
+        """The same pairs ranked among the labelled items only, without weights."""
         above, tied = places_among(self.facts.offsets, self.facts.above, self.facts.tied, self.positive)
         n_labels = self.facts.n_labels.astype(np.int32)
         world = Labelled(self.facts._replace(candidates=n_labels, probability=None), self.positive, True, self._cutoffs)
@@ -163,20 +169,20 @@ class Labelled:
 
     @property
     def all_positives(self) -> Doubles:
-        """The number of each user's positives, those of other slices among them."""
+        """The number of each user's positives, including those of other slices."""
         root = self._root
         return root.n_positive if self._users is None else root.n_positive[self._users]
 
     @cached_property
     def scale(self) -> Doubles:
-        """N_u / e_u of each user; 0 without a labelled pair. With known weights 1: they stand in the sums already."""
+        """N_u / e_u of each user; 0 without a labelled pair. With known weights 1: the sums already contain them."""
         if self.weight is not None:
             return np.ones(self.n_users)
         return np.where(self.complete, 1.0, _ratio(self.candidates, self.n_labelled))
 
     @cached_property
     def total(self) -> Doubles:
-        """The weight of each user's positives: sum w_i, but for `scale`; without known weights n_u."""
+        """The weight of each user's positives: sum w_i without the factor `scale`; without known weights n_u."""
         return self.n_positive if self.weight is None else self._add(self.weight)
 
     @cached_property
@@ -197,19 +203,21 @@ class Labelled:
 
     @cached_property
     def _two(self) -> Doubles:
-        """What a pair of a user's positives stands for, but for weights that are known: 1 / the chance that both are labelled."""
+        """The weight of a pair of a user's positives, without known weights: 1 / the chance that both are labelled."""
         if self.weight is not None:
             return self.scale
         both = _ratio(self.candidates * (self.candidates - 1), self.n_labelled * (self.n_labelled - 1))
         return np.where(self.complete, 1.0, both)
 
     def gained(self, gain: str, k: int, ties: str) -> Doubles:
-        """The sum over each user's positives of w_i times their gain (kernels/gain.py), but for `scale`."""
+        """The sum over each user's positives of w_i times their gain (kernels/gain.py), without the factor `scale`."""
         places = self.offsets, self.above, self.tied
         return self._at(gain, k, ties, lambda ks: gained(gain, places, ks, ties, self.weight))
 
     def precisions(self, k: int, ties: str) -> Doubles:
-        """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, as estimated for all candidates, scale and all."""
+        """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, estimated
+        for all candidates, including the factor `scale`.
+        """
         return self._at("precisions", k, ties, lambda ks: self._precisions(ks, ties))
 
     def _precisions(self, cutoffs: Sequence[int], ties: str) -> Doubles:
@@ -222,7 +230,7 @@ class Labelled:
         return total + self._two * gained_after(places, cutoffs, ties, level) if level.any() else total
 
     def _at(self, what: str, k: int, ties: str, found: Callable[[Sequence[int]], Doubles]) -> Doubles:
-        """The sums of what is asked, at k; the first time with those of all cutoffs that will be asked for."""
+        """The requested sums at k; the first call computes those of all cutoffs that will be requested."""
         sums = self._sums.setdefault((what, ties), {})
         if k not in sums:
             if self._parent is not None and k in (known := self._parent._sums.get((what, ties), {})):
@@ -234,12 +242,16 @@ class Labelled:
 
     @cached_property
     def _below(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Of all users' positives: the negatives below each and those level with it; of each user: all negatives. NaN where unknown places decide."""
+        """For each positive: the number of negatives below it and of those tied with it; for each user: the number of
+        negatives. NaN where the result depends on unknown places.
+        """
         facts = self.facts
         return negatives_below(facts.offsets, facts.above, facts.tied, self.positive, self._weights)
 
     def pairs_won(self, level: float) -> tuple[Doubles, Doubles]:
-        """Pairs of a positive and a negative in which the positive is above, and all such pairs, of each user; a level pair counts `level`."""
+        """For each user: the number of (positive, negative) pairs with the positive above, and the number of all such
+        pairs; a tied pair counts `level`.
+        """
         root, chosen = self._root, slice(None) if self._users is None else self._users
         if root.weight is None and root.complete.all():
             lost, negatives = root._lost(level), (root.candidates - root.n_positive)[chosen]
@@ -252,13 +264,15 @@ class Labelled:
         return self._add(weight * won), self._add(weight) * negatives[chosen]
 
     def _lost(self, level: float) -> Doubles:
-        """The negatives above each positive where every candidate that is no labelled positive is a negative: the candidates above it but for positives."""
+        """The number of negatives above each positive where every candidate that is not a labelled positive is a
+        negative: the candidates above it less the positives above it.
+        """
         negatives = self.candidates - self.n_positive
         user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
         lost: Doubles = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
         unknown = (
             self.tied == UNKNOWN
-        )  # below every negative that has a place; among those without, the order is not known
+        )  # below every negative with a known place; the order among unknown places is unknown
         if unknown.any():
             n_unknown = self._add(unknown)[user]
             beside = self.candidates[user] - self.above > n_unknown
@@ -278,7 +292,7 @@ class Labelled:
 
 
 def _ones(facts: RankFacts) -> Bools:
-    """The pairs with value 1; an error if a value is neither 0 nor 1: nothing says which ratings are positives."""
+    """The pairs with value 1; other values than 0 and 1 are an error: no rule then defines the positives."""
     ones: Bools = facts.value == 1
     for pair in np.flatnonzero(~ones & (facts.value != 0))[:1]:
         raise DataError(

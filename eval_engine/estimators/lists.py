@@ -1,6 +1,6 @@
-"""What the top lists of all users together look like: catalogue coverage and the Gini index of exposure.
+"""Metrics of the top lists of all users together: catalogue coverage and the Gini index of exposure.
 
-They are exact for the users of the run, so there is nothing to estimate and no interval. They do not add up over runs.
+They are exact for the users of the run, so they have no interval. They do not add up over runs.
 """
 
 from eval_engine.estimators.estimator import Estimator

@@ -1,4 +1,5 @@
-"""Every metric and every estimator by name; an estimator has every metric that one of its means over users serves.
+"""Every metric and every estimator by name; an estimator has every metric that is defined for one of its means over
+users.
 
     >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
     ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro']
@@ -7,7 +8,8 @@
     >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
     ('URE macro', 'URE')
 
-ESTIMATORS is in the order in which a report shows them. Modules of other packages add theirs by register_metric and register_estimator; docs/extending.md.
+ESTIMATORS is in the order in which a report shows them. Modules of other packages add theirs by register_metric and
+register_estimator; docs/extending.md.
 """
 
 from eval_engine.errors import DataError
@@ -38,13 +40,13 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register_metric(metric: MetricKernel) -> None:
-    """Makes a metric known to every estimator and to Metric.parse."""
+    """Register a metric for every estimator and for Metric.parse."""
     METRICS[metric.name] = metric
     register(MetricKind(metric.name, metric.at_k, metric.parameters))
 
 
 def register_estimator(estimator: Estimator) -> None:
-    """Makes an estimator known."""
+    """Register an estimator."""
     ESTIMATORS[estimator.name] = estimator
 
 
@@ -53,7 +55,8 @@ for _metric in (
 ):  # fmt: skip
     register_metric(_metric)
 for _estimator in (
-    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, URE_BALANCED, URE_MEAN, URE_MACRO, FULL_SELECTED, URE_MICRO, FULL_MICRO,
+    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, URE_BALANCED, URE_MEAN, URE_MACRO,
+    FULL_SELECTED, URE_MICRO, FULL_MICRO,
 ):  # fmt: skip
     register_estimator(_estimator)
 
@@ -65,12 +68,13 @@ def formulas(metric: str) -> list[MetricTerms]:
 
 
 def formula(estimator: str, metric: str) -> MetricTerms:
-    """A metric under an estimator; an error if there is no such: no estimator has to have every metric."""
+    """A metric under an estimator; an error if the estimator does not have it, as not all have every metric."""
     own, kernel = ESTIMATORS.get(estimator), METRICS.get(metric)
     terms = terms_of(own, kernel) if own and kernel else None
     if terms is None:
         raise DataError(
-            f"statistics: there is no estimator {estimator} of {metric}. Another version may have written these rows: run "
+            f"statistics: there is no estimator {estimator} of {metric}. Another version may have written these rows: "
+            "run "
             "jobs/evaluate.py again."
         )
     return terms
@@ -93,7 +97,7 @@ def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
 
 
 def _estimand(estimator: Estimator, mean: str, kernel: Kernel) -> str:
-    """What the ratio of the sums is an estimate of, in a sentence."""
+    """A sentence that says what the ratio of the sums estimates."""
     over = f" {estimator.over}" if estimator.over else ""
     words = estimator.words.get(kernel.users) or estimator.words["positive"]
     caveats = [kernel.sampled] if estimator.sampled and kernel.sampled else []

@@ -1,11 +1,12 @@
-"""The traditional scheme: rank only the items the user was shown [ure] 2. Kept because everybody reports it.
+"""The traditional scheme: rank only the items the user was shown [ure] 2. Kept because it is commonly reported.
 
     recall      mean over users with n_u > 0 of the share of the exposed positives that are in the top k of E_u
     precision   mean over users of the share of positives in the top k of E_u
     ndcg        mean over users with n_u > 0 of DCG over the best possible DCG, both in E_u
 
-It is full exposure of a world that has the exposed items only: k counts places among the e_u exposed items, so this is no estimate of the metric
-at k over all candidates: with e_u <= k recall is 1 for any model. Ties are those inside E_u, and treated by the same policy.
+It equals full exposure in a world with the exposed items only: k counts places among the e_u exposed items. It does not
+estimate the metric at k over all candidates: with e_u <= k recall is 1 for any model. Ties are those inside E_u; the
+same tie policy applies.
 """
 
 from eval_engine.estimators.estimator import Estimator, Words

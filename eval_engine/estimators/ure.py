@@ -1,9 +1,11 @@
 """URE: metrics over the full candidate list from a few random exposures [ure].
 
-m_u / n_u is exactly unbiased for the user's recall given n_u > 0. Its mean over users is not unbiased for the macro mean: users with many positives
-are more often among those with n_u > 0. What it tends to is full_selected (estimators/full_exposure.py); balanced URE corrects it (statistics/balanced.py).
-micro is consistent for the pooled recall; precision, DCG, RBP and hit_rate@1 are exactly unbiased, AUC is for the users that show both kinds; nDCG and MAP are
-consistent as exposures grow. The facts hold the user's exposures, all of them and nothing else: the pairs that are no positives are needed for e_u.
+m_u / n_u is exactly unbiased for the user's recall given n_u > 0. Its mean over users is not unbiased for the macro
+mean: users with many positives are more often among those with n_u > 0. Its limit is full_selected
+(estimators/full_exposure.py); balanced URE corrects it (statistics/balanced.py). micro is consistent for the pooled
+recall; precision, DCG, RBP and hit_rate@1 are exactly unbiased, AUC is so for the users that show both kinds; nDCG and
+MAP are consistent as exposures grow. The facts must hold all of the user's exposures and no other pairs: the negatives
+are needed for e_u.
 """
 
 from eval_engine.estimators.estimator import Estimator, Words

@@ -1,8 +1,9 @@
-"""A batch of users under one model, as estimators see it: their labelled pairs by label set, their top lists, and columns of items.
+"""A batch of users under one model, as estimators see it: their labelled pairs by label set, their top lists, and
+columns of items.
 
     random    randomly exposed pairs       heldout   logged pairs kept from training       truth   all candidates
 
-The views that estimators choose from are made once and shared: the sums of ure_macro, ure_micro and ure_mean are the same.
+Views are created once and shared by estimators: the sums of ure_macro, ure_micro and ure_mean are the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,11 @@ Doubles = npt.NDArray[np.float64]
 
 
 class LabelSet(NamedTuple):
-    """The labelled pairs of one set: where they stand, which are positives, and their items."""
+    """The labelled pairs of one set: their places, which are positives, and their items."""
 
     facts: RankFacts
-    positive: Bools | None = None  # left out: those with value 1
-    item: Ints | None = (
-        None  # of each pair: the number of its item in the columns of items, -1 where they do not have it
-    )
+    positive: Bools | None = None  # default: those with value 1
+    item: Ints | None = None  # of each pair: the row of its item in the item columns, -1 if missing
 
 
 class TopLists(NamedTuple):
@@ -53,7 +52,7 @@ class UserBatch:
         return self._view("sample", name, lambda own: Labelled(own.facts, own.positive, False, self.cutoffs))
 
     def complete(self, name: str) -> Labelled:
-        """The pairs of a set as all that there is to know: what is not labelled is no positive. They have no weights."""
+        """The pairs of a set as complete labels: an unlabelled candidate is a negative. They have no weights."""
         return self._view(
             "complete",
             name,
@@ -61,11 +60,11 @@ class UserBatch:
         )
 
     def among(self, name: str) -> Labelled:
-        """The pairs of a set in a world without other candidates."""
+        """The pairs of a set ranked among themselves only."""
         return self.sample(name).among
 
     def item_values(self, column: str, name: str) -> Doubles:
-        """A column of items for each pair of a label set; NaN for items that the column does not have."""
+        """A column of items for each pair of a label set; NaN for items missing in the column."""
         own = self.labels[name]
         assert own.item is not None, f"the items of {name} were not read"
         values = np.append(self.item[column], np.nan)

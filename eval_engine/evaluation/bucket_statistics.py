@@ -1,4 +1,6 @@
-"""Statistics of each bucket of users, from what tasks found of it (user_sums.py): sums added up, and how many users each model wins against each other one."""
+"""Statistics of each bucket of users, from the packed rows of tasks (user_sums.py): total sums, and the number of users
+for whom each model beats each other model.
+"""
 
 from itertools import groupby
 from operator import itemgetter
@@ -21,14 +23,14 @@ WITHOUT_BOUNDS = SUMS.index("a_low")
 
 
 def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.RecordBatch:
-    """Rows of the statistics table, but for run_id, of rows of PACKED: all that there is of some buckets."""
+    """Rows of the statistics table, without run_id, from rows of PACKED: all rows of some buckets."""
     asked, compared, lists = spec.asked(), spec.compared(), spec.lists()
     models = sorted({row[1] for row in packed})
     own = [(models.index(row[1]), np.frombuffer(row[2], ROW)) for row in packed if row[2] is not None]
     model_of: Ints = np.repeat([model for model, _ in own], [rows.size for _, rows in own]).astype(np.int64)
     every = np.concatenate([np.empty(0, ROW), *(rows for _, rows in own)])
     every, model_of = _added_rows(*_spread(*_added_rows(every, model_of), spec))
-    some = every["counts"].any(axis=1)  # slices that nobody is in are no rows
+    some = every["counts"].any(axis=1)  # slices without users get no row
     every, model_of = every[some], model_of[some]
     cells, bucket = every["cell"], np.where(every["bucket"] >= COARSE, every["bucket"] - COARSE, every["bucket"])
 
@@ -72,7 +74,9 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
 
 
 def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tuple[npt.NDArray[Any], Ints]:
-    """Users without a positive, for each slice of items; then what all cells of a group share, for each of its cells."""
+    """Add users without a positive to each slice of items; then add the sums that all cells of a group share to each of
+    its cells.
+    """
     groups = [group.cells for group in spec.groups()]
     if lists := spec.lists():
         groups.append(tuple(range(len(spec.asked()), len(spec.asked()) + len(lists))))
@@ -101,7 +105,7 @@ def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tup
 
 
 def _added_rows(rows: npt.NDArray[Any], model_of: Ints) -> tuple[npt.NDArray[Any], Ints]:
-    """Rows with the same key in one, in the order of their keys; and the model of each."""
+    """Rows with the same key added up, in key order; and the model of each."""
     n_cells, n_slices = (
         int(rows[name].max(initial=0)) - int(rows[name].min(initial=0)) + 1 for name in ("cell", "slice")
     )
@@ -128,7 +132,7 @@ def _added_rows(rows: npt.NDArray[Any], model_of: Ints) -> tuple[npt.NDArray[Any
 def _list_rows(
     packed: list[tuple[Any, ...]], models: list[str], spec: EvaluationSpec, schema: pa.Schema
 ) -> pa.RecordBatch | None:
-    """How often items were recommended, a row for each metric of lists, model and bucket of items."""
+    """Recommendation counts of items, one row for each list metric, model and bucket of items."""
     cutoffs = list_cutoffs(spec)
     rows = []
     for (bucket, model), parts in groupby(
@@ -153,7 +157,7 @@ def _list_rows(
 
 
 def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dict[int, npt.NDArray[np.int64]]:
-    """By bucket: how many users each model wins against each other one, by each number that is compared."""
+    """By bucket: the number of users for whom each model beats each other model, for each compared quantity."""
     found = {}
     for bucket, rows in groupby(packed, key=itemgetter(0)) if n_values else ():  # rows are sorted by bucket
         users = {model: [np.empty(0, np.int64)] for model in models}
@@ -175,7 +179,9 @@ def _wins_column(
     win_columns: npt.NDArray[Any],
     won: dict[int, npt.NDArray[np.int64]],
 ) -> pa.Array:
-    """Of each row of everything: the users that its model wins against each other model; NULL of slices and strata."""
+    """For each row of all users: the number of users for whom its model beats each other model; NULL for slices and
+    strata.
+    """
     has = (rows["slice"] == EVERYTHING) & (rows["bucket"] < COARSE) & (win_columns[rows["cell"]] >= 0)
     n = len(models)
     offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
@@ -191,9 +197,9 @@ def _wins_column(
 
 
 def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> pa.Array:
-    """whole + part / 1e12 as DECIMAL(38, 12), exactly; NULL where it is not valid."""
+    """whole + part / 1e12 as DECIMAL(38, 12), exact; NULL where not valid."""
     bits = np.empty((whole.size, 2), np.int64)
-    bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits, where they are enough
+    bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits, where they suffice
     bits[:, 1] = bits[:, 0] >> np.int64(63)
     for n in np.flatnonzero(np.abs(whole) >= LARGEST_SUM // SCALE):
         bits[n] = np.frombuffer((int(whole[n]) * SCALE + int(part[n])).to_bytes(16, "little", signed=True), np.int64)

@@ -1,6 +1,8 @@
-"""Columns of items or users, by key, in files that every worker reads whole: codes of slices, and numbers such as propensities.
+"""Columns of items or users, by key, in files that every worker reads completely: slice codes, and numbers such as
+propensities.
 
-The key is xxhash64 of the id, as Spark has it. It takes 12 bytes per user and column in each worker, and no join: rows of ranks never move for it.
+The key is Spark's xxhash64 of the id. A table takes 12 bytes per user and column in each worker. It needs no join, so
+rows of ranks are not shuffled.
 """
 
 from collections.abc import Mapping
@@ -27,17 +29,17 @@ class KeyedTable(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The same in memory."""
+    """A KeyedTable in memory."""
 
     keys: Catalogue
     columns: Mapping[str, npt.NDArray[Any]]
 
     def rows(self, keys: npt.NDArray[np.int64]) -> Ints:
-        """The row of each key; -1 if the table does not have it."""
+        """The row of each key; -1 if it is missing in the table."""
         return positions_of(self.keys, keys)
 
     def values(self, column: str, keys: npt.NDArray[np.int64], missing: int) -> Ints:
-        """The code of each key; `missing` if the table does not have it."""
+        """The code of each key; `missing` if the key is missing in the table."""
         codes: Ints = np.append(self.columns[column], missing)[self.rows(keys)]  # -1: the last
         return codes
 

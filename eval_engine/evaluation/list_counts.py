@@ -1,7 +1,8 @@
-"""How often each item is in users' top lists: what a task counts, and what becomes of all tasks' counts.
+"""Counts of items in users' top lists: the counts of a task, and their aggregation over tasks.
 
-Items are sent by bucket of their hash, so that each bucket's counts are added up in one place; what is kept is how many of the bucket's items were recommended how
-often. That is no larger than the root of the recommendations, and coverage and the Gini index need no more.
+Items are sent by bucket of their hash, so that the counts of a bucket are added up in one task. The result is a
+histogram: the number of the bucket's items by how often they were recommended. Its size is at most of the order of the
+square root of the number of recommendations, and it suffices for coverage and the Gini index.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.kernels.arrays import Ints
 from eval_engine.statistics.bucket_sums import N_BUCKETS, add_denominators, bucket_of, no_sums
 
-MOST_PENDING = 1 << 22  # items and counts that are kept before they are added up
+MOST_PENDING = 1 << 22  # items and counts that are held before they are added up
 
 
 def list_cutoffs(spec: EvaluationSpec) -> list[int]:
@@ -25,7 +26,7 @@ def list_cutoffs(spec: EvaluationSpec) -> list[int]:
 
 
 class ListCounts:
-    """The counts of one model, as far as a task has come."""
+    """The running counts of one model in a task."""
 
     def __init__(self, model: str, spec: EvaluationSpec) -> None:
         self._model, self._cutoffs = model, list_cutoffs(spec)
@@ -52,7 +53,7 @@ class ListCounts:
         self._pending = []
 
     def rows(self, group: int) -> npt.NDArray[Any]:
-        """How many users have a list, by bucket, as rows of ROW."""
+        """The number of users with a list, by bucket, as rows of ROW."""
         some = np.flatnonzero(self._users.counts.any(axis=1))
         found = np.empty(some.size, ROW)
         found["bucket"], found["cell"], found["slice"], found["stratum"] = some, -1 - group, EVERYTHING, -1
@@ -61,7 +62,7 @@ class ListCounts:
         return found
 
     def packed(self) -> tuple[Ints, str, list[None], list[bytes], list[bytes]]:
-        """The counts, by bucket of items: buckets, the model, nothing, items, counts."""
+        """The counts by bucket of items: bucket, model, an empty field, items, counts."""
         self._merge()
         bucket = bucket_of(self._items)
         order = np.argsort(bucket, kind="stable")
@@ -72,7 +73,7 @@ class ListCounts:
 
 
 def added_counts(parts: Iterable[tuple[Ints, Ints]], n_cutoffs: int) -> tuple[Ints, Ints]:
-    """Items, and how often each is there at each cutoff, (n_cutoffs, n_items), of all parts together."""
+    """Items, and their counts at each cutoff, (n_cutoffs, n_items), over all parts."""
     parts = list(parts)
     items, which = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
     counts = np.zeros((n_cutoffs, items.size), np.int64)
@@ -82,7 +83,7 @@ def added_counts(parts: Iterable[tuple[Ints, Ints]], n_cutoffs: int) -> tuple[In
 
 
 def histograms(parts: list[tuple[bytes, bytes]], n_cutoffs: int) -> list[dict[int, int]]:
-    """Of each cutoff: how many items of a bucket were recommended how often."""
+    """For each cutoff: the number of items of a bucket by how often they were recommended."""
     read = [
         (np.frombuffer(items, np.int64), np.frombuffer(counts, np.int64).reshape(n_cutoffs, -1))
         for items, counts in parts

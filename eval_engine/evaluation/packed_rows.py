@@ -1,4 +1,5 @@
-"""What tasks send to those that add it up: rows of sums of a bucket as bytes, with the few numbers per user that models are compared on.
+"""The rows that tasks send to the aggregation: sums of a bucket as bytes, with the per-user values on which models are
+compared.
 
 bucket   0 .. 255      users by hash: sums of everything, and numbers per user
          256 .. 287    users by hash, coarse: sums of slices and strata
@@ -26,7 +27,7 @@ PACKED_ARROW = pa.schema(
 ROW = np.dtype(
     [
         ("bucket", "<i4"),
-        ("cell", "<i4"),  # -1 - group: what all cells of the group share
+        ("cell", "<i4"),  # -1 - group: sums that all cells of the group share
         ("slice", "<i4"),  # EVERYTHING, ZERO, or the code of a slice
         ("stratum", "<i4", 3),
         ("counts", "<i8", 3),

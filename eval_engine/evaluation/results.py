@@ -1,7 +1,10 @@
-"""From statistics to estimates and comparisons: numpy on sums by bucket, all groups of models together, in a Spark worker or anywhere else.
+"""From statistics to estimates and comparisons: numpy on sums by bucket, vectorised over groups of models, in a Spark
+worker or any other process.
 
-A group is an estimator, metric, cutoff and slice; the rows of all its models come together: estimates with their intervals (user by user where second moments are known, by
-what the estimator combines where it has strata), a Poisson bootstrap over buckets, and every pair of models, paired by bucket. Sums of several runs may be given as one: add their rows.
+A group is an estimator, metric, cutoff and slice; the rows of all its models are processed together. The results are
+estimates with intervals (from second moments over users where they are known, from the estimator's combination where it
+has strata), a Poisson bootstrap over buckets, and every pair of models, paired by bucket. To evaluate several runs as
+one, add their rows.
 """
 
 import math
@@ -31,15 +34,15 @@ from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
 from eval_engine.tables import COMPARISONS, ESTIMATES, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
-MOST_PARTITIONS = 16  # of some dozens of groups
-NUMBERS_AT_ONCE = 1 << 22  # replicates or errors that are held together
+MOST_PARTITIONS = 16  # of a few dozen groups
+NUMBERS_AT_ONCE = 1 << 22  # replicates or errors held in memory at once
 EXACT = "exact for the users of the run, so it has no interval"
 KEYS = ("estimator", "metric", "k", "slice")
 Rows = list[dict[str, Any]]
 
 
 class InferenceSettings(NamedTuple):
-    """How certain, and against what."""
+    """Settings of intervals, tests and the bootstrap."""
 
     confidence: float
     margin: float  # of equivalence, relative
@@ -50,7 +53,7 @@ class InferenceSettings(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What is said of an estimator and a metric beside its numbers."""
+    """Descriptions of an estimator and a metric, besides the numbers."""
 
     estimator: Estimator
     estimand: str
@@ -77,11 +80,11 @@ class _Group(NamedTuple):
     models: list[_Model]
     values: Paired  # of the models
     strata: tuple[npt.NDArray[np.int64], Doubles] | None  # (n_strata, 3); (n_models, n_strata, 3, N_COARSE)
-    combined: Any = None  # what the estimator makes of its strata: values and errors
+    combined: Any = None  # the estimator's combination of its strata: values and errors
 
 
 def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
-    """What is said of every estimator and metric of a spec, by their names."""
+    """The descriptions of every estimator and metric of a spec, by their names."""
     found = {
         (one.estimator.name, metric.base): Described(one.estimator, one.estimand, one.left_out, one.unknown)
         for one, metric in spec.asked()
@@ -94,7 +97,7 @@ def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
 def estimates_and_comparisons(
     statistics: DataFrame, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
 ) -> tuple[Rows, Rows]:
-    """The rows of both tables, but for run_id, of rows of the statistics table: one Spark job."""
+    """The rows of both tables, without run_id, from rows of the statistics table: one Spark job."""
     estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +106,7 @@ def estimates_and_comparisons(
             yield _nested(*results_of(pa.Table.from_batches(rows), asking, about))
 
     n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
-    # wins and combined estimates are made of several estimators' rows: groups of a metric stay together
+    # wins and combined estimates need rows of several estimators: groups of a metric stay together
     grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(
         run, f"estimates {estimates_type}, comparisons {comparisons_type}"
     )
@@ -129,7 +132,7 @@ def _nested(estimates: Rows, comparisons: Rows) -> pa.RecordBatch:
 def results_of(
     table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
 ) -> tuple[Rows, Rows]:
-    """The rows of estimates and of comparisons, but for run_id, of all rows of some metrics."""
+    """The rows of estimates and of comparisons, without run_id, from all rows of some metrics."""
     estimates: Rows = []
     comparisons: Rows = []
     wins = _wins(table)
@@ -151,7 +154,7 @@ def results_of(
 
 
 def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
-    """What is said of it: by who asked, else by the registry."""
+    """The description: from the caller, else from the registry."""
     base = Metric(metric, 0).base
     if (estimator, base) in about:
         return about[estimator, base]
@@ -164,7 +167,7 @@ def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Desc
 
 
 def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described]) -> Iterator[_Group]:
-    """The rows by group and model, in an order that does not depend on how they came."""
+    """The rows by group and model, in an order that does not depend on the input order."""
     slices = (
         table.column("slice").combine_chunks()
         if "slice" in table.column_names
@@ -211,7 +214,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
         rows = order[starts[numbers[0]] : starts[numbers[-1] + 1]]
         model_of = np.repeat(np.arange(len(numbers)), np.diff(starts[[*numbers, numbers[-1] + 1]]))
         strata = None
-        if valid[rows].all():  # not where exposure was uneven, be it of some days only
+        if valid[rows].all():  # not where exposure was not uniform, even on some days only
             columns = [x[rows] for x in (users, a, aa)]
             strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
         yield _combined(_Group(key, described_as, models, _paired(models), strata))
@@ -255,7 +258,7 @@ def _strata(
 
 
 def _combined(group: _Group) -> _Group:
-    """The group with the values that its estimator makes of the strata; undefined where users have none."""
+    """The group with the values that its estimator combines from the strata; undefined where users have no strata."""
     n_models = len(group.models)
     nothing = Paired(np.full(n_models, np.nan), np.full((n_models, N_COARSE), np.nan), 0)
     if group.strata is None:
@@ -302,7 +305,7 @@ def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
 
 
 def _described_row(group: _Group, model: _Model, estimand: str, reason: str | None) -> dict[str, Any]:
-    """What a row of estimates says beside its numbers; those are NULL until they are filled in."""
+    """The descriptive columns of a row of estimates; its numbers are NULL until they are filled in."""
     estimator, metric, k, part = group.key
     return dict.fromkeys(name for name in ESTIMATES.names if name != "run_id") | {
         "model": model.name,
@@ -324,7 +327,7 @@ def _named(names: Sequence[str], numbers: Sequence[float]) -> dict[str, float | 
 
 
 def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float], tuple[float, float], str | None]:
-    """Value, standard error and interval of a model, its bounds under ties, and why one of them is undefined."""
+    """Value, standard error and interval of a model, its bounds under ties, and the reason if one is undefined."""
     model, about = group.models[m], group.about
     if about.estimator.combine is None:
         found = estimate(model.sums, asking.confidence)
@@ -342,7 +345,7 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
-    """Why a value or its interval is undefined."""
+    """The reason why a value or its interval is undefined."""
     if not sums.n_users:
         return f"no user can be used: all {sums.n_left_out:,} are {left_out}"
     if sums.n_unknown:
@@ -361,7 +364,7 @@ def _replicates(groups: list[_Group], asking: InferenceSettings) -> Doubles:
         ratios = bootstrap(np.where(unknown[:, None], np.nan, a), b, asking.replicates, asking.seed)
         found[plain] = ratios.reshape(len(plain), n_models, -1)
     combined = sorted(set(range(len(groups))) - set(plain))
-    if combined:  # by the linearised errors of their units
+    if combined:  # from the linearised errors of their units
         weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_units)
         for n in combined:
             found[n] = groups[n].values.values[:, None] + groups[n].values.errors @ (weights.T - 1)
@@ -401,7 +404,9 @@ Wins = dict[tuple[str, int], dict[tuple[str, str], int]]
 
 
 def _wins(table: pa.Table) -> Wins:
-    """On how many users each model beats each other one, by metric and cutoff: the same for every estimator from random exposure."""
+    """The number of users for whom each model beats each other model, by metric and cutoff: the same for every
+    estimator from random exposure.
+    """
     wins: Wins = {}
     seen: dict[tuple[str, int], str] = {}
     has = table.filter(table.column("wins").is_valid())
@@ -470,7 +475,7 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
 
 
 def _has_wins(estimator: Estimator) -> bool:
-    """Whether models are compared user by user: by what random exposures tell of a user."""
+    """Whether models are compared per user: only where random exposures give a value per user."""
     return estimator.role == "estimate" and "random" in estimator.needs
 
 
@@ -485,7 +490,9 @@ def _wins_of_pair(
 
 
 def _verdict(difference: float, p_holm: float, no_worse: tuple[float, float], level: float) -> str:
-    """What is decided: a difference beyond the family's error rate, else that neither is worse by more than the margin."""
+    """The verdict: a difference that is significant at the family-wise error rate, else that neither model is worse by
+    more than the margin.
+    """
     if p_holm < level:
         return "a better" if difference > 0 else "b better"
     return "equivalent" if max(no_worse) < level else "not decided"

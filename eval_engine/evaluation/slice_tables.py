@@ -1,7 +1,7 @@
-"""The tables that slices come from, made ready for workers: values become codes, ids become keys (keyed_table.py).
+"""The source tables of slices, prepared for workers: values become codes, ids become keys (keyed_table.py).
 
-Two Spark jobs for all tables together: one finds the values of each column, one writes codes to files. Rows go through one shuffle by id, which finds ids that
-stand in a table twice.
+Two Spark jobs for all tables together: one collects the distinct values of each column, one writes codes to files. Rows
+go through one shuffle by id, which detects duplicate ids in a table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.stored_file import located
 
-MOST_VALUES = 100  # of a slicing: each is an estimate of every model, estimator, metric and cutoff
-NULL = "NULL"  # what the slice of items and users without a value is called
+MOST_VALUES = 100  # of a slicing: each value adds an estimate per model, estimator, metric and cutoff
+NULL = "NULL"  # name of the slice of items and users without a value
 WORDS = (T.StringType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType)
 
 
@@ -40,7 +40,7 @@ class _Table(NamedTuple):
 
 
 class SlicesRead(NamedTuple):
-    """What slices and weights need."""
+    """The tables that slices and weights need."""
 
     slicings: tuple[Slicing, ...]
     item_tables: tuple[KeyedTable, ...]
@@ -50,7 +50,9 @@ class SlicesRead(NamedTuple):
 def read_slices(
     spark: SparkSession, slices: Slices, item_values: Sequence[SliceTable], id_type: str, folder: str
 ) -> SlicesRead:
-    """The slices of these tables, with their codes in files of the folder; item_values: tables of items whose columns are numbers."""
+    """The slices of these tables, with their codes in files of the folder. item_values: tables of items whose columns
+    are numbers.
+    """
     tables = [
         *(_read(spark, f"slices.items[{n}]", "item", where, True) for n, where in enumerate(slices.items)),
         *(_read(spark, f"item_values[{n}]", "item", where, False) for n, where in enumerate(item_values)),
@@ -62,7 +64,8 @@ def read_slices(
         kind = dict(table.rows.dtypes)[f"{table.of}_id"].upper()
         if kind != id_type:
             raise DataError(
-                f"{table.name}.{table.of}_id is {kind}, but ids of the run are {id_type}. Cast them where the table is made."
+                f"{table.name}.{table.of}_id is {kind}, but ids of the run are {id_type}. Cast them where the table is "
+                "made."
             )
     with as_operator_error():
         values = _values(tables)
@@ -78,7 +81,7 @@ def read_slices(
 
 
 def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: bool) -> _Table:
-    """The table's id and columns; those of slices as text."""
+    """The table's id and columns; slice columns as text."""
     own = Input(path=where.path, format=where.format, columns=where.columns, csv=where.csv)
     wanted = {f"{of}_id": "id"} | dict.fromkeys(where.by, "text" if coded else "value")
     kind = input_format(own)
@@ -90,7 +93,8 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
         if theirs in rows.columns and not isinstance(rows.schema[theirs].dataType, T.StringType):
             if not isinstance(rows.schema[theirs].dataType, WORDS):
                 raise DataError(
-                    f"{name}.{theirs} has type {rows.schema[theirs].dataType.simpleString().upper()}, but the values of a slice are text, whole numbers, "
+                    f"{name}.{theirs} has type {rows.schema[theirs].dataType.simpleString().upper()}, but the values "
+                    "of a slice are text, whole numbers, "
                     "dates or booleans. Cut it into classes where the table is made."
                 )
             rows = rows.withColumn(theirs, F.col(f"`{theirs}`").cast("string"))
@@ -98,7 +102,7 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
 
 
 def _values(tables: list[_Table]) -> dict[str, tuple[str, ...]]:
-    """The values of each slicing, in order; an error where there are too many."""
+    """The sorted values of each slicing; an error if there are too many."""
     coded = [table for table in tables if table.coded]
     if not coded:
         return {}
@@ -131,12 +135,14 @@ def _values(tables: list[_Table]) -> dict[str, tuple[str, ...]]:
         for name in table.columns:
             if len(found[name]) > MOST_VALUES:
                 raise DataError(
-                    f"{table.name}.{name} has more than {MOST_VALUES} different values (such as {min(found[name])!r}), and each becomes a slice with estimates of its own. "
+                    f"{table.name}.{name} has more than {MOST_VALUES} different values (such as {min(found[name])!r}), "
+                    "and each becomes a slice with estimates of its own. "
                     "Put them into fewer classes where the table is made."
                 )
             if NULL in found[name]:
                 raise DataError(
-                    f"{table.name}.{name} has the text {NULL!r} as a value, which is what the slice without a value is called. "
+                    f"{table.name}.{name} has the text {NULL!r} as a value, which is what the slice without a value is "
+                    "called. "
                     "Use NULL itself, or another word."
                 )
     return {name: tuple(sorted(values)) for name, values in found.items()}
@@ -173,7 +179,7 @@ def _writer(
             column = rows.column(name).combine_chunks()
             if coded:
                 codes = pc.index_in(column, pa.array(values[name], pa.string()))
-                columns[name] = codes.fill_null(len(values[name])).cast(pa.int32())  # the last: no value
+                columns[name] = codes.fill_null(len(values[name])).cast(pa.int32())  # the last code: no value
             else:
                 columns[name] = column.fill_null(float("nan"))
         system, place = located(folder)
@@ -191,11 +197,13 @@ def _writer(
 def _refuse(ids: pa.Array, table: str, of: str) -> None:
     if ids.null_count:
         raise DataError(
-            f"{table}: {ids.null_count} rows have {of}_id=NULL. Remove them: what the table does not have is the slice NULL."
+            f"{table}: {ids.null_count} rows have {of}_id=NULL. Remove them: what the table does not have is the slice "
+            "NULL."
         )
     counts = pc.value_counts(ids)
     twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     if len(twice):
         raise DataError(
-            f"{table}: {of}_id={pc.min(twice).as_py()} stands in it more than once, so its slice is not clear. Keep one row for each {of}."
+            f"{table}: {of}_id={pc.min(twice).as_py()} stands in it more than once, so its slice is not clear. Keep "
+            f"one row for each {of}."
         )

@@ -1,4 +1,6 @@
-"""What is asked of every model: metrics, cutoffs, slices, what is positive, and how ties are broken."""
+"""The evaluation that is requested for every model: metrics, cutoffs, slices, the rule for positives, and the tie
+policy.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 
-ALL = "all"  # the slice that is everything
+ALL = "all"  # the slice of all users and items
 
 
 class Cell(NamedTuple):
@@ -32,7 +34,7 @@ class Group(NamedTuple):
 
 
 class Slicing(NamedTuple):
-    """A column of items or users by whose values estimates are made too."""
+    """A column of items or users; each of its values gets estimates of its own."""
 
     name: str
     of: str  # item, user
@@ -41,17 +43,17 @@ class Slicing(NamedTuple):
 
     @property
     def n_codes(self) -> int:
-        """One for each value, and the last for items or users without one."""
+        """One slice for each value, and a last one for items or users without a value."""
         return len(self.values) + 1
 
     def names(self) -> list[str]:
-        """As the tables call the slices: category=toys; category=NULL for what the table does not have."""
+        """Slice names as in the tables: category=toys; category=NULL for items or users missing in the table."""
         return [f"{self.name}={value}" for value in (*self.values, "NULL")]
 
 
 @dataclass(frozen=True)
 class EvaluationSpec:
-    """What is asked of every model."""
+    """The evaluation that is requested for every model."""
 
     metrics: tuple[Metric, ...]  # over all candidates
     traditional: tuple[Metric, ...]  # among the exposed items
@@ -65,7 +67,7 @@ class EvaluationSpec:
     user_tables: tuple[KeyedTable, ...] = ()
 
     def asked(self) -> list[Cell]:
-        """Every estimator that has what it needs, with each of its metrics."""
+        """Every estimator whose inputs the run has, with each of its metrics."""
         return self._asked
 
     @cached_property
@@ -80,7 +82,7 @@ class EvaluationSpec:
         ]
 
     def groups(self) -> list[Group]:
-        """The cells by estimator and metric; cells that share no denominators are alone."""
+        """The cells by estimator and metric; a cell that shares no denominators is a group of its own."""
         found: dict[tuple[str, str, int], tuple[MetricTerms, list[Metric], list[int]]] = {}
         for number, (formula, metric) in enumerate(self.asked()):
             alone = 0 if formula.denominator else number + 1
@@ -109,7 +111,7 @@ class EvaluationSpec:
         return tuple(name for name in self.sets if name in needs)
 
     def item_sets(self) -> tuple[str, ...]:
-        """The label sets whose items are needed: all for slices of items, else those of estimators that weigh items."""
+        """The label sets whose items are needed: all for slices of items, else those of item-weighted estimators."""
         return self._item_sets
 
     @cached_property
@@ -120,7 +122,7 @@ class EvaluationSpec:
         return tuple(name for name in self.label_sets() if any(name in needs for needs in weighing))
 
     def cutoffs(self) -> tuple[int, ...]:
-        """Every cutoff that is asked for."""
+        """Every requested cutoff."""
         return tuple(sorted({metric.k for metric in (*self.metrics, *self.traditional)} - {0}))
 
     def slice_names(self) -> list[str]:
@@ -128,8 +130,9 @@ class EvaluationSpec:
         return [name for slicing in self.slicings for name in slicing.names()]
 
     def compared(self) -> list[Cell]:
-        """The quantities by which models are compared user by user: recall and precision order models alike on a user,
-        as do DCG and nDCG. A metric that random exposures do not tell of a user is none of them."""
+        """The quantities on which models are compared per user: recall and precision give the same order of models on a
+        user, as do DCG and nDCG. A metric that random exposures cannot estimate per user is left out.
+        """
         if "random" not in self.sets:
             return []
         metrics = {compared for metric in self.metrics if (compared := self.win_metric_of(metric))}
@@ -137,12 +140,12 @@ class EvaluationSpec:
         return list(cells)
 
     def win_metric_of(self, metric: Metric) -> Metric | None:
-        """The quantity by which models are compared on a user, if it is this metric that is asked for; None: they are not."""
+        """The quantity on which models are compared per user for this metric; None: they are not compared."""
         other = self.kernels[metric.base].compared_as
         return None if other is None else Metric(other, metric.k) if other else metric
 
     def _compared_by(self, metric: Metric) -> MetricTerms | None:
-        """Whose numerators are compared: of the estimators from random exposure, the first that is a mean over users."""
+        """The estimator whose numerators are compared: the first from random exposure that is a mean over users."""
         known = {one.name: one for one in self.estimators}
         for name in ("ure_macro", "ure_mean"):
             if name in known and (formula := terms_of(known[name], self.kernels[metric.base])):

@@ -1,8 +1,10 @@
-"""From the ranks table to statistics: one pass over the labelled pairs sums what every estimator, metric and cutoff needs, for all models.
+"""From the ranks table to statistics: one pass over the labelled pairs computes the sums of every estimator, metric and
+cutoff, for all models.
 
-Each task adds up its users by bucket and sends, per model and bucket, the packed sums and the few numbers per user that models are compared on
-(user_sums.py); a second step adds those up and counts, bucket by bucket, on how many users each model beats each other one (bucket_statistics.py). Nothing
-else moves, and what comes out grows with neither users nor items. Which columns are read is what the asked estimators need.
+Each task adds up its users by bucket and sends, per model and bucket, the packed sums and the per-user values on which
+models are compared (user_sums.py). A second step adds up the sums and counts, by bucket, the users for whom each model
+beats each other model (bucket_statistics.py). Nothing else is shuffled, and the size of the result grows with neither
+users nor items. Only the columns that the requested estimators need are read.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,31 +33,32 @@ from eval_engine.spark.worker_types import Plan, Worker
 from eval_engine.storage.stored_file import open_file
 from eval_engine.tables import STATISTICS
 
-AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, that are worked on together
-USERS_AT_ONCE = 1 << 16  # adding up costs as much for a few users as for these
-SUMS_AT_ONCE = 1 << 20  # users times cutoffs: what is kept of each gain
+AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, processed at once
+USERS_AT_ONCE = 1 << 16  # below this number the cost of adding up hardly depends on the number of users
+SUMS_AT_ONCE = 1 << 20  # users times cutoffs: cached sums of each gain
 TASK_BYTES = 64 * 2**20
-FEW_TASKS = 16  # that there are at least, if there are files for them
+FEW_TASKS = 16  # minimum number of tasks, if there are as many files
 STATISTICS_COLUMNS = STATISTICS.row_ddl()
 FACTS = (
     "values",
     "above",
     "tied",
     "probabilities",
-)  # of labelled pairs; items and scores, two fifths of the bytes, are seldom needed
+)  # of labelled pairs; items and scores, two fifths of the bytes, are rarely needed
 File = tuple[str, str, int]  # path of a file of ranks, its model, its bytes
 
 FRAME = ("candidates", "scored")  # of a label set, else of the row
 
 
 def statistics(ranks: DataFrame, spec: EvaluationSpec) -> Plan:
-    """Makes the statistics table's rows, but for run_id, of rows of the ranks table."""
+    """The rows of the statistics table, without run_id, from rows of the ranks table."""
     return _added(_needed(ranks, spec).mapInArrow(_summed(spec), PACKED), spec)
 
 
 def _needed(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
-    """The columns that are needed, flat."""
-    # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a NULL list in time that grows with those before it.
+    """The needed columns, flat."""
+    # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a
+    # NULL list in time that grows with those before it.
     needed = [
         F.coalesce(F.col(f"{name}.{field}"), F.array()).alias(f"{name}_{field}")
         for name in spec.label_sets()
@@ -75,16 +78,18 @@ def _needed(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
 
 
 def _fields(spec: EvaluationSpec, name: str) -> tuple[str, ...]:
-    """The lists of a label set that are needed."""
+    """The needed lists of a label set."""
     return (*FACTS, "items") if name in spec.item_sets() else FACTS
 
 
 def statistics_of_files(spark: SparkSession, files: Sequence[File], spec: EvaluationSpec) -> Plan:
-    """The same, of files of the ranks table, the model and the bytes of each, which workers read themselves: through Java, lists cost more than all estimators together."""
+    """The same, from files of the ranks table with model and bytes of each. Workers read the files themselves: through
+    Java, lists cost more than all estimators together.
+    """
     sizes = [size for _, _, size in files]
     tasks = assign_tasks(
         sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES)
-    )  # what a task sends does not shrink with its users, so not too many
+    )  # the bytes that a task sends do not shrink with its users, so the number of tasks is limited
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine = {number for batch in batches for number in batch.column(0).to_pylist()}
@@ -96,14 +101,14 @@ def statistics_of_files(spark: SparkSession, files: Sequence[File], spec: Evalua
 
 
 def statistics_here(files: Sequence[File], spec: EvaluationSpec) -> pa.Table:
-    """The rows themselves, made in this process: for so few bytes that starting tasks would take longer."""
+    """The rows themselves, computed in this process: for inputs so small that starting tasks would take longer."""
     rows = (batch for path, model, _ in files for batch in read_ranks(path, model, spec))
     packed = [row for batch in _summed(spec)(rows) for row in zip(*batch.to_pydict().values(), strict=True)]
     return pa.Table.from_batches([statistics_rows(sorted(packed, key=lambda row: row[0]), spec)])
 
 
 def read_ranks(path: str, model: str, spec: EvaluationSpec) -> Iterator[pa.RecordBatch]:
-    """What is needed of a file of ranks, in batches of bounded bytes."""
+    """The needed columns of a file of ranks, in batches of bounded bytes."""
     wanted = ["user_id", *FRAME]
     wanted += [f"{name}.{field}" for name in spec.label_sets() for field in (*_fields(spec, name), *FRAME)]
     wanted += ["top.items"] if spec.lists() else []
@@ -115,12 +120,13 @@ def read_ranks(path: str, model: str, spec: EvaluationSpec) -> Iterator[pa.Recor
                 yield _flat(batch.append_column("model", pa.array([model] * batch.num_rows, pa.string())), spec)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
-            f"ranks: {path} of model {model} cannot be read ({' '.join(str(error).split())[:200]}). Remove the file and run jobs/rank.py again: it ranks what is gone."
+            f"ranks: {path} of model {model} cannot be read ({' '.join(str(error).split())[:200]}). Remove the file "
+            "and run jobs/rank.py again: it ranks what is gone."
         ) from None
 
 
 def statistics_of(plans: Iterable[Plan], spec: EvaluationSpec) -> Plan:
-    """The same while ranking: ranks go from the kernel to the sums, and are kept nowhere."""
+    """The same while ranking: ranks go from the kernel to the sums and are not stored."""
     return _added(
         reduce(
             DataFrame.unionByName,
@@ -156,7 +162,9 @@ def _own(batch: pa.RecordBatch, name: str, count: str) -> pa.Array:
 
 
 def unequal_users(ranks: DataFrame) -> set[str]:
-    """Why models were not ranked on the same users: bad_vector, not_scored; empty if they were. Reads three narrow columns."""
+    """The reasons why models were not ranked on the same users: bad_vector, not_scored; empty if they were. Reads three
+    narrow columns.
+    """
     hashed = F.xxhash64("user_id")
     models = ranks.groupBy("model").agg(
         F.count("problem").alias("bad"), F.count(F.lit(1)).alias("users"), F.bit_xor(hashed).alias("who")
@@ -167,8 +175,9 @@ def unequal_users(ranks: DataFrame) -> set[str]:
 
 
 def ranked_by_all(ranks: DataFrame, gaps: Collection[str]) -> DataFrame:
-    """Without the users that some model could not rank or did not score: models are compared on the same users. gaps: as unequal_users tells; without any
-    nothing is joined, since that would send every row through a shuffle."""
+    """The ranks without users that some model could not rank or did not score: models are compared on the same users.
+    gaps: the result of unequal_users; if it is empty nothing is joined, since a join would shuffle every row.
+    """
     unranked = []
     if "bad_vector" in gaps:
         unranked.append(ranks.where("problem IS NOT NULL").select("user_id"))
@@ -194,7 +203,9 @@ def _summed(spec: EvaluationSpec) -> Worker:
 
 
 def user_terms(spec: EvaluationSpec) -> Worker:
-    """The function that gives the terms of every user: rows of ranks in; model, user_id, estimator, metric, k, numerator, denominator out."""
+    """The function that computes the terms of every user: rows of ranks in; model, user_id, estimator, metric, k,
+    numerator, denominator out.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
@@ -212,7 +223,7 @@ def user_terms(spec: EvaluationSpec) -> Worker:
                         "estimator": pa.array([formula.estimator.name] * n, pa.string()),
                         "metric": pa.array([metric.name] * n, pa.string()),
                         "k": pa.array(np.full(n, metric.k, np.int32)),
-                        "numerator": pa.array(a[counted], from_pandas=True),  # NaN, unknown: NULL
+                        "numerator": pa.array(a[counted], from_pandas=True),  # NaN (unknown) becomes NULL
                         "denominator": pa.array(b[counted]),
                     }
                 )
@@ -221,7 +232,7 @@ def user_terms(spec: EvaluationSpec) -> Worker:
 
 
 def user_metrics(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
-    """The terms of every user who is counted, of rows of the ranks table."""
+    """The terms of every counted user, from rows of the ranks table."""
     kind = dict(ranks.dtypes)["user_id"]
     columns = (
         f"model STRING, user_id {kind}, estimator STRING, metric STRING, k INT, numerator DOUBLE, denominator DOUBLE"
@@ -230,7 +241,7 @@ def user_metrics(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
 
 
 def _by_model(batches: Iterable[pa.RecordBatch], spec: EvaluationSpec) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows of one model at a time, few enough to be worked on together."""
+    """Batches of rows of one model, small enough to be processed at once."""
     at_once = min(USERS_AT_ONCE, SUMS_AT_ONCE // max(1, len(spec.cutoffs())))
     for batch in batches:
         models = pc.unique(batch.column("model")).to_pylist()
@@ -241,7 +252,7 @@ def _by_model(batches: Iterable[pa.RecordBatch], spec: EvaluationSpec) -> Iterat
 
 
 def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, SliceCodes]:
-    """The users of some rows as estimators see them, and the slices that they and their positives are in."""
+    """The users of some rows as a batch for estimators, and the slices of the users and of their positives."""
     labels, keys = {}, {}
     for name in spec.label_sets():
         facts = rank_facts_of(
@@ -299,7 +310,9 @@ def _slice_codes(
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:
-    """Makes the statistics of each bucket from what tasks found of it; n_bytes: of the ranks, if they are known. Each partition becomes a file of statistics."""
+    """The statistics of each bucket from the packed rows of tasks. n_bytes: bytes of the ranks, if known. Each
+    partition becomes a file of statistics.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[tuple[Any, ...]] = []
@@ -320,13 +333,13 @@ def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * T
 
 
 def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: pa.Array) -> RankFacts:
-    """The labels of one set, its lists by name, as flat arrays; without scores."""
+    """The labels of one set as flat arrays, from its lists by name; without scores."""
     lengths = pc.list_value_length(labels["above"]).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = {name: labels[name].flatten() for name in FACTS}
     if columns[
         "above"
-    ].null_count:  # labels without a score, of a partial list: below all that have one, in an order that is not known
+    ].null_count:  # labels without a score, in a partial list: below all labels with a score, in unknown order
         least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
     value, above, tied, probability = (column.to_numpy(zero_copy_only=False) for column in columns.values())

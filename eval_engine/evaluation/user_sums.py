@@ -1,12 +1,14 @@
-"""What a task makes of its users, one model at a time: sums by bucket for every estimator, metric and cutoff, of everything and of slices, and the few numbers per user
-that models are compared on.
+"""The sums of a task over its users, one model at a time: by bucket for every estimator, metric and cutoff, over all
+users and over slices; and the per-user values on which models are compared.
 
-Sums are exact (statistics/bucket_sums.py), so neither partitioning nor the order of users matters. At most cutoffs most users have no positive in the top k, so that
-their numerator is 0: denominators are summed once for all cutoffs of a metric, and each cutoff looks at the other users only.
+Sums are exact (statistics/bucket_sums.py), so neither partitioning nor the order of users matters. At most cutoffs most
+users have no positive in the top k, so that their numerator is 0: denominators are summed once for all cutoffs of a
+metric, and each cutoff visits only the other users.
 
     slice of users   the same terms, added up by the user's slice
-    slice of items   a user counts once in each slice that a positive of theirs is in, with the positives of that slice only; in every other slice as a user without
-                     a positive. The latter are added up once for all slices (slice ZERO), and in its own slices each user is taken off again.
+    slice of items   a user counts once in each slice that a positive of theirs is in, with the positives of that slice
+                     only; in every other slice as a user without a positive. The latter are added up once for all
+                     slices (slice ZERO), and each user is subtracted again in the slices of its positives.
     stratum          of an estimator that combines strata: the sums are kept by stratum too
 """
 
@@ -49,7 +51,7 @@ class SliceCodes(NamedTuple):
 
 
 class UserSums:
-    """The sums of one model's users, as far as a task has come."""
+    """The running sums over one model's users in a task."""
 
     def __init__(self, model: str, spec: EvaluationSpec) -> None:
         self._model, self._spec = model, spec
@@ -63,7 +65,9 @@ class UserSums:
         self._lists = ListCounts(model, spec) if spec.lists() else None
 
     def add(self, hashes: npt.NDArray[np.int64], batch: UserBatch, codes: SliceCodes) -> pa.RecordBatch:
-        """Add users; what models are compared on, a row of PACKED per bucket, with the users who have it."""
+        """Add users; returns the values on which models are compared, a row of PACKED per bucket, with the users who
+        have them.
+        """
         bucket = bucket_of(hashes)
         values = np.empty((len(self._compared), hashes.size), np.float32)
         for group in self._groups:
@@ -132,7 +136,7 @@ class _GroupSums:
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
     ) -> None:
-        """Add users, and fill in those values that models are compared on."""
+        """Add users, and fill in the values on which models are compared."""
         view, coarse = self._estimator.view(batch), bucket % N_COARSE
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
@@ -144,7 +148,7 @@ class _GroupSums:
         nobody = view.no_positives
         empty = self._empty(batch, nobody)
         kinds0 = self._kinds(batch, nobody)
-        rows = self._zero.of(coarse, kinds0)  # first: it may add rows to the sums
+        rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
         add(self._zero.base, empty, None, rows)
         for n, by_set in enumerate(codes.items):
             sliced, users, code = view.sliced(str(n), by_set[view.label_set], len(self._spec.slice_names()))
@@ -167,7 +171,9 @@ class _GroupSums:
         values: npt.NDArray[np.float32],
         replaced: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the users of a view to rows of each place (with bounds: True). replaced: denominators that are in the sums already, in place of which theirs come."""
+        """Add the users of a view to the rows of each place (True: with bounds). replaced: denominators already in the
+        sums, which the users' denominators replace.
+        """
         metrics = self._group.metrics
         if self._formula.denominator is None:
             first = self._terms(batch, view, users, metrics[0])
@@ -205,7 +211,7 @@ class _GroupSums:
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
     ) -> None:
-        """Fills in the values that models are compared on, if this metric is one of them."""
+        """Fill in the values on which models are compared, if this metric is one of them."""
         number = compared.get((str(self._formula), metric))
         if number is None:
             return
@@ -252,7 +258,7 @@ class _GroupSums:
 
 
 class _Rows:
-    """Sums of one group of cells by slice, bucket and stratum; strata are numbered as they turn up."""
+    """Sums of one group of cells by slice, bucket and stratum; strata are numbered in order of appearance."""
 
     def __init__(
         self, n_cells: int, n_slices: int, n_buckets: int, first_bucket: int, first_slice: int, stratified: bool

@@ -1,17 +1,17 @@
-"""What the positives of each user add to a metric at their places in the list, cut off at k.
+"""The gain of each user's positives by their places in the list, cut off at k.
 
-    hits       1              precision and recall count
-    discount   1 / log2(rank + 1)        DCG adds
-    inverse    1 / rank                  average precision is made of
-    power      p ** (rank - 1)           RBP adds; written power(p)
+    hits       1                         of precision and recall
+    discount   1 / log2(rank + 1)        of DCG
+    inverse    1 / rank                  of average precision
+    power      p ** (rank - 1)           of RBP; written power(p)
 
-A positive with `above` items over it and `tied` items level with it has one of the ranks above + 1 .. above + tied + 1:
+A positive with `above` items above it and `tied` items tied with it has one of the ranks above + 1 .. above + tied + 1:
 
     expected     the mean of its gain over these ranks, those beyond k giving 0
     strict       its gain at the last of them: the lower bound over all ways to break ties
     optimistic   its gain at the first of them: the upper bound
 
-A place that is not known (tied = UNKNOWN: a partial list) gives 0 if k <= above, else NaN.
+An unknown place (tied = UNKNOWN: a partial list) gives 0 if k <= above, else NaN.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from eval_engine.kernels.compiled import compiled
 Doubles = npt.NDArray[np.float64]
 TIES = {"expected": 0, "strict": 1, "optimistic": 2}
 GAINS = ("hits", "discount", "inverse")
-SHORT = 1024  # a cutoff whose table is made without a look at the ranks
+SHORT = 1024  # up to this cutoff the table is built without reading the ranks
 
 
 @lru_cache(maxsize=64)
@@ -44,7 +44,9 @@ def gain_table(gain: str, length: int) -> tuple[Doubles, Doubles]:
 def gained(
     gain: str, places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, weight: Doubles | None = None
 ) -> Doubles:
-    """The sum over each user's positives of their (weighted) gain at each cutoff, float64 (n_cutoffs, n_users); places: offsets, above, tied of the positives."""
+    """The sum over each user's positives of their (weighted) gain at each cutoff, float64 (n_cutoffs, n_users); places:
+    offsets, above, tied of the positives.
+    """
     policy, ks, (gains, sums) = _settings(gain, places, cutoffs, ties)
     offsets, above, tied = places
     out = np.zeros((ks.size, offsets.size - 1))
@@ -53,9 +55,11 @@ def gained(
 
 
 def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, level: Doubles) -> Doubles:
-    """The sum over each user's positives of 1 / rank where another positive, level with it, comes before it; level: the (weighted) number of those. As gained.
+    """The sum over each user's positives of 1 / rank where another positive, tied with it, comes before it. level: the
+    (weighted) number of tied positives. Otherwise as `gained`.
 
-    Of two positives that are level the later one has rank above + 2 at best and above + tied + 1 at worst: each has half of that in the bounds.
+    Of two tied positives the later one has rank above + 2 at best and above + tied + 1 at worst: in the bounds each of
+    the two gets half of that.
     """
     policy, ks, (gains, sums) = _settings("inverse", places, cutoffs, ties)
     offsets, above, tied = places
@@ -75,8 +79,8 @@ def _settings(
     length = max(cutoffs, default=1)
     if length > SHORT:
         _, above, tied = places
-        last = int((above + np.maximum(tied, 0)).max(initial=0)) + 1  # rank that a positive can have
-        length = min(length, max(SHORT, 2 ** last.bit_length()))  # a power of two, so that few tables are made
+        last = int((above + np.maximum(tied, 0)).max(initial=0)) + 1  # largest rank of a positive
+        length = min(length, max(SHORT, 2 ** last.bit_length()))  # a power of two, so that few tables are built
     return TIES[ties], np.minimum(np.array(cutoffs, np.int64), length), gain_table(gain, length)
 
 
@@ -103,8 +107,9 @@ def _gained(offsets, above, tied, weight, gains, sums, cutoffs, policy, out):  #
 
 @compiled
 def _gained_after(offsets, above, tied, weight, gains, sums, cutoffs, policy, out):  # type: ignore[no-untyped-def]
-    """With a = above, t = tied: the mean over orders of (1 / rank where the other one is before) is the sum over places p = 0..t of
-    (p / t) / (a + p + 1) / (t + 1), cut off at k, and p / (a + p + 1) = 1 - (a + 1) / (a + p + 1)."""
+    """With a = above, t = tied: the mean over orders of (1 / rank where the other positive comes first) is the sum over
+    places p = 0..t of (p / t) / (a + p + 1) / (t + 1), cut off at k, and p / (a + p + 1) = 1 - (a + 1) / (a + p + 1).
+    """
     for user in range(offsets.size - 1):
         for p in range(offsets[user], offsets[user + 1]):
             first, level, w = np.int64(above[p]), np.int64(tied[p]), weight[p]
@@ -114,7 +119,7 @@ def _gained_after(offsets, above, tied, weight, gains, sums, cutoffs, policy, ou
                 k = cutoffs[n]
                 if first >= k:
                     continue
-                if level < 1:  # not known: nothing else is level with another positive and alone
+                if level < 1:  # unknown place: a known place with a tied positive has tied >= 1
                     one = np.nan
                 elif policy == 2:
                     one = gains[first + 2] / 2 if first + 2 <= k else 0.0

@@ -1,7 +1,7 @@
-"""Where a user's labelled pairs stand to one another, by their places in the full list: no score is looked at again.
+"""The order of a user's labelled pairs among themselves, from their places in the full list; scores are not read.
 
-Of two labelled pairs the one with fewer candidates above it has the higher score, and two with the same number above are level. Pairs of a
-partial list whose place is not known stand below all others; their order among themselves is not known.
+Of two labelled pairs the one with fewer candidates above it has the higher score, and two with the same number above
+are tied. Pairs of a partial list with an unknown place rank below all others; their order among themselves is unknown.
 """
 
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.rank_facts import UNKNOWN
 
 Doubles = npt.NDArray[np.float64]
-FEW = 4096  # comparisons of pairs of a user that are cheaper than sorting
+FEW = 4096  # pairwise comparisons of a user up to which comparing is cheaper than sorting
 
 
 class Ahead(NamedTuple):
-    """For each positive, the (weighted) number of the user's other positives above it, and of those level with it."""
+    """For each positive, the (weighted) number of the user's other positives above it, and of those tied with it."""
 
     before: Doubles
     level: Doubles
@@ -33,7 +33,9 @@ def places_among(offsets: Ints, above: Ints, tied: Ints, positive: Bools) -> tup
 
 
 def ahead(offsets: Ints, above: Ints, weight: Doubles | None) -> Ahead:
-    """How much of the user's other positives is above and level with each positive; offsets and above are of the positives."""
+    """The (weighted) number of the user's other positives above and tied with each positive; offsets and above are of
+    the positives.
+    """
     found = Ahead(np.empty(above.size), np.empty(above.size))
     _ahead(offsets, above, np.empty(0) if weight is None else weight, *found)
     return found
@@ -42,9 +44,10 @@ def ahead(offsets: Ints, above: Ints, weight: Doubles | None) -> Ahead:
 def negatives_below(
     offsets: Ints, above: Ints, tied: Ints, positive: Bools, weight: Doubles | None
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """The (weighted) number of the user's negatives below each positive and of those level with it, (n_positives,); and of all negatives of each user.
+    """The (weighted) number of the user's negatives below each positive and of those tied with it, (n_positives,); and
+    of all negatives of each user.
 
-    Where a positive and a negative both have no known place, the positive's first number is NaN.
+    Where a positive and a negative both have an unknown place, the positive's first number is NaN.
     """
     n = int(positive.sum())
     below, same, total = np.empty(n), np.empty(n), np.empty(offsets.size - 1)
@@ -72,7 +75,7 @@ def _places_among(offsets, above, tied, positive, inside, level):  # type: ignor
 
 @compiled
 def _above_and_level(row, one):  # type: ignore[no-untyped-def]
-    """How many are less than one, and how many equal; without a branch, so that many are compared at once."""
+    """The number of values below `one`, and of those equal to it; without a branch, so that the loop is vectorised."""
     better = same = 0
     for q in range(row.size):
         better += row[q] < one
@@ -91,7 +94,7 @@ def _ahead(offsets, above, weight, before, level):  # type: ignore[no-untyped-de
                 before[start + p], level[start + p] = better, same - 1
             continue
         order = np.argsort(row, kind="mergesort")
-        done, group, total = 0.0, 0, 0.0  # weight above the present group, where it starts, its weight
+        done, group, total = 0.0, 0, 0.0  # weight above the current group, start of the group, its weight
         for n in range(row.size):
             p = start + order[n]
             if n and above[p] != above[start + order[group]]:
@@ -127,7 +130,7 @@ def _negatives_below(offsets, above, tied, positive, weight, below, same, total)
             for p in range(row.size):
                 if good[p]:
                     one, under, level = row[p], 0, 0
-                    for q in range(row.size):  # without a branch, so that many are compared at once
+                    for q in range(row.size):  # without a branch, so that the loop is vectorised
                         under += (row[q] > one) & (not good[q])
                         level += (row[q] == one) & (not good[q])
                     below[n], same[n] = under, level
@@ -157,10 +160,10 @@ def _negatives_below(offsets, above, tied, positive, weight, below, same, total)
 
 @compiled
 def _sorted_below(row, good, weight, below, same):  # type: ignore[no-untyped-def]
-    """The same of one user, by sorting: groups of level pairs from the last one up."""
+    """The same for one user, by sorting: groups of tied pairs from the last one up."""
     number = np.cumsum(good) - 1  # of each positive among the positives
     order = np.argsort(row, kind="mergesort")
-    passed, end = 0.0, row.size  # negatives below the present group, and where it ends
+    passed, end = 0.0, row.size  # negatives below the current group, and its end
     while end > 0:
         start, level = end, 0.0
         while start > 0 and row[order[start - 1]] == row[order[end - 1]]:

@@ -1,10 +1,12 @@
-"""How far two ways of valuing models agree over a panel of them.
+"""Agreement between two sets of model values over a panel of models.
 
-    pearson     correlation of the values: are the distances between models alike?
-    kendall     tau-b = (C - D) / sqrt((P - T_x)(P - T_y)): is the order alike? C, D: pairs in the same and in opposite order, P: all pairs, T: those tied in one
-    n_flipped   D: pairs of models that one way puts strictly the other way round
+    pearson     correlation of the values: do the distances between models agree?
+    kendall     tau-b = (C - D) / sqrt((P - T_x)(P - T_y)): does the order agree?
+                C, D: pairs in the same and in opposite order, P: all pairs, T: pairs tied in one
+    n_flipped   D: pairs of models that the two sets put in strictly opposite order
 
-Models without a value in one of the two (NaN) are left out. Undefined, with a reason: fewer than 3 models, or all of them with one value.
+Models without a value in one of the two (NaN) are left out. Undefined, with a reason: fewer than 3 models, or all
+models with the same value.
 """
 
 import math
@@ -19,7 +21,7 @@ FEWEST = 3  # two models always agree perfectly, or not at all
 
 
 class Agreement(NamedTuple):
-    """Two ways of valuing the same models, held against one another."""
+    """Agreement between two sets of values of the same models."""
 
     n_models: int  # with a value in both
     n_flipped: int
@@ -29,14 +31,17 @@ class Agreement(NamedTuple):
 
 
 def agreement(x: Floats, y: Floats) -> Agreement:
-    """How far x and y, a value per model each, agree."""
+    """The agreement between x and y, each with one value per model."""
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     n = x.size
     flipped = int((np.sign(x[:, None] - x) * np.sign(y[:, None] - y) < 0).sum()) // 2
     reason = None
     if n < FEWEST:
-        reason = f"{n} {'model has' if n == 1 else 'models have'} both values, but a correlation says something of {FEWEST} or more"
+        reason = (
+            f"{n} {'model has' if n == 1 else 'models have'} both values, "
+            f"but a correlation says something of {FEWEST} or more"
+        )
     elif (x == x[0]).all() or (y == y[0]).all():
         reason = "all models have the same value in one of the two"
     if reason:

@@ -1,24 +1,33 @@
-"""Balanced URE: the macro mean of recall over all users who have a positive, from the few whose random exposures show one.
+"""Balanced URE: the macro mean of recall over all users who have a positive, from the users whose random exposures show
+one.
 
-A user with N+ positives among N candidates shows n of them in e random exposures; n is hypergeometric. m / n is unbiased for the user's recall
-whatever n > 0 is, but users with small N+ mostly show n = 0 and drop out. Each user is therefore weighted by g(n), chosen so that those who are seen stand for all:
+e random exposures of a user with N+ positives among N candidates contain n positives; n is hypergeometric. m / n is
+unbiased for the user's recall whatever n > 0 is, but users with small N+ mostly have n = 0 and drop out. Each user is
+therefore weighted by g(n), chosen so that the users with n > 0 represent all users with a positive:
 
-    estimate = sum_u g(n_u) m_u / n_u  /  sum_u g(n_u)          unbiased if h(N+) = sum_{n>0} P(n | N+) g(n) is the same for every N+ > 0
+    estimate = sum_u g(n_u) m_u / n_u  /  sum_u g(n_u)
+    unbiased if h(N+) = sum_{n>0} P(n | N+) g(n) is the same for every N+ > 0
 
-1. The law of N+. A user's positives are drawn at a rate rho of their own; log density of log rho: a polynomial of degree 4, fitted to the counts of
-   n, zeros included, by penalised maximum likelihood (deconvolution by an exponential family [Efron 2016]; the NPMLE, a few spikes, would leave h free between them).
-   N+ given rho is binomial, so that users with no positive at all are part of the law.
-2. The weights. Recall as a function of N+ is taken to vary smoothly, as a random function of log N+ with covariance tau^2 exp(-(x - y)^2 / 2 l^2). Then
+1. The law of N+. Each user's positives are drawn at a rate rho; the log density of log rho is a polynomial of degree 4,
+   fitted to the counts of n, zeros included, by penalised maximum likelihood (deconvolution by an exponential family
+   [Efron 2016]; the NPMLE, a few spikes, would leave h free between them). N+ given rho is binomial, so that users with
+   no positive at all are part of the law.
+2. The weights. Recall as a function of N+ is taken to vary smoothly, as a random function of log N+ with covariance
+   tau^2 exp(-(x - y)^2 / 2 l^2). Then
 
-    mean squared error of g = d' C d + (1 / n_users) sum_n P(n) v(n) g(n)^2 / P(N+ > 0)^2,       d(N+) = P(N+) (h(N+) - 1)
+    mean squared error of g = d' C d + (1 / n_users) sum_n P(n) v(n) g(n)^2 / P(N+ > 0)^2,
+    d(N+) = P(N+) (h(N+) - 1)
 
-   is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both found in the same counts (C: the mean over tau and l,
-   each by its likelihood; v: a fit of v_0 + v_1 / n): weights correct more as users grow. 1 / tau^2 is the lambda of ridge regression.
-3. The standard error is a jackknife over groups of users that finds law and weights anew without each group, C and v kept: weights are estimated, and that is part of the error.
-   What remains of d' C d is added to its square, and the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946].
+   is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both estimated from the
+   same counts (C: the mean over tau and l, each by its likelihood; v: a fit of v_0 + v_1 / n): the more users there
+   are, the more bias the weights correct. 1 / tau^2 is the lambda of ridge regression.
+3. The standard error is a jackknife over groups of users that refits law and weights without each group and keeps C and
+   v: the weights are estimated, and their error is part of the standard error. The remaining d' C d is added to its
+   square, and the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946].
 
-In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): mergeable, and no larger for more users. Weights are the same for all models, so that differences
-are paired. Users with different e or N (both to two digits) share one law; n above 16 is lumped, since m / n is unbiased for any n.
+In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): they merge, and their size does not grow with the
+number of users. Weights are the same for all models, so that differences are paired. Users with different e or N (both
+to two digits) share one law; n above 16 is lumped, since m / n is unbiased for any n.
 """
 
 import math
@@ -39,11 +48,13 @@ PENALTY = 0.1  # on its squared coefficients, in units of one user
 RATES = 48  # points at which the law of rho is kept
 LENGTHS = (1.0, 2.0)  # l, in units of log N+
 SPREADS = np.geomspace(0.3, 1.2, 8)  # tau, as a share of the mean recall
-EXACT = 16  # n up to here is kept as it is
+EXACT = 16  # largest n that is not lumped
 
 
 class Strata(NamedTuple):
-    """Users by how many random exposures, candidates and exposed positives they have; unit: a group of users that the jackknife leaves out."""
+    """Users by number of random exposures, candidates and exposed positives. A unit is a group of users that the
+    jackknife leaves out.
+    """
 
     exposures: Ints  # (n_strata,)
     candidates: Ints  # (n_strata,)
@@ -54,18 +65,20 @@ class Strata(NamedTuple):
 
 
 class Balanced(NamedTuple):
-    """The estimate of each model with its errors, and what is left of the bias."""
+    """The estimate of each model with its errors, and the remaining bias."""
 
     models: Paired  # errors: by jackknife unit
     bias: Doubles  # (n_models,): standard deviation of the bias that the weights could not remove
 
     def standard_errors(self) -> Doubles:
-        """(n_models,): of sampling and of what is left of the bias together."""
+        """(n_models,): standard error of sampling and of the remaining bias together."""
         errors: Doubles = np.sqrt(np.diag(self.models.covariance) + self.bias**2)
         return errors
 
     def half_widths(self, confidence: float) -> Doubles:
-        """(n_models,): of the intervals. The jackknife knows its variance to n_units - 1 degrees of freedom; the bias's is not estimated from units."""
+        """(n_models,): half-widths of the intervals. The jackknife variance has n_units - 1 degrees of freedom; the
+        variance of the bias is not estimated from units.
+        """
         errors, sampling = self.standard_errors(), np.diag(self.models.covariance)
         degrees = max(self.models.n_units - 1, 1) * np.divide(
             errors**4, sampling**2, out=np.ones(errors.size), where=sampling > 0
@@ -75,7 +88,7 @@ class Balanced(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Strata with the laws that hold in them."""
+    """Strata with their probability laws."""
 
     grid: Doubles  # (n_grid,): values of N+ > 0
     given_rate: Doubles  # (n_rates, n_strata): P(stratum | rho), users of its (e, N) given
@@ -98,7 +111,7 @@ def two_digits(x: npt.ArrayLike) -> Ints:
 
 @lru_cache(maxsize=1)
 def lumps() -> Ints:
-    """Where the lumps of n start: 0, 1, .. 16, then each a quarter further."""
+    """The first n of each lump: 0, 1, .. 16, then each a quarter larger."""
     starts = list(range(EXACT + 1))
     while starts[-1] < 2**31:
         starts.append(math.ceil(starts[-1] * 1.25))
@@ -116,7 +129,7 @@ def lump_of(n: npt.ArrayLike) -> Ints:
 
 
 def balanced(strata: Strata) -> Balanced:
-    """The estimate of each model; NaN where nothing can be said."""
+    """The estimate of each model; NaN where it is undefined."""
     n_models, n_units = strata.sums.shape[:2]
     undefined = Balanced(
         Paired(np.full(n_models, np.nan), np.full((n_models, n_units), np.nan), 0), np.full(n_models, np.nan)
@@ -148,7 +161,9 @@ def balanced(strata: Strata) -> Balanced:
 
 @lru_cache(maxsize=64)
 def _laws(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> dict[int, Doubles]:
-    """The law of all users (-1), and without each unit that leaves a user with a positive; the same for every cutoff and model."""
+    """The law of all users (-1), and without each unit whose removal leaves a user with a positive; the same for every
+    cutoff and model.
+    """
     exposures, _, positives = (np.array(column) for column in kinds)
     by_unit = np.frombuffer(users, np.float64).reshape(n_units, -1)
     total, cells = by_unit.sum(axis=0), _cells(*kinds)
@@ -184,7 +199,7 @@ def _cells(exposures: tuple[int, ...], candidates: tuple[int, ...], positives: t
 
 
 def _binomial(n: Doubles, trials: int, rate: Doubles) -> Doubles:
-    """P(at most n successes). scipy.stats would take a worker a second to import."""
+    """P(at most n successes). Importing scipy.stats would take a worker one second."""
     chance: Doubles = np.where(n < 0, 0.0, np.where(n >= trials, 1.0, bdtr(np.clip(n, 0, trials), trials, rate)))
     return chance
 
@@ -207,7 +222,7 @@ def _choose(n: npt.ArrayLike, k: int) -> Doubles:
 
 @lru_cache(maxsize=8)
 def _basis(degree: int) -> Doubles:
-    """Orthogonal polynomials of degree 1 and more over the rates, which are even on the log scale."""
+    """Orthogonal polynomials of degree 1 and more over the rates, which are evenly spaced on the log scale."""
     powers = np.vander(np.linspace(-1, 1, RATES), degree + 1, increasing=True)
     orthogonal: Doubles = np.linalg.qr(powers)[0][:, 1:] * math.sqrt(RATES)
     return orthogonal
@@ -231,7 +246,8 @@ def _law(cells: Cells, users: Doubles, start: Doubles) -> Doubles:
     for _ in range(200):
         density = _density(now)
         mixture = np.maximum(density @ given, 1e-300)
-        slopes = (basis * density[:, None]).T @ (given - mixture)  # of each stratum's chance, by each coefficient
+        # derivative of each stratum's probability by each coefficient
+        slopes = (basis * density[:, None]).T @ (given - mixture)
         gradient = PENALTY * now - slopes @ (seen / mixture)
         if np.abs(gradient).max() < 1e-9 * total:
             break
@@ -255,7 +271,9 @@ class _Setting(NamedTuple):
 
 
 def _setting(cells: Cells, strata: Strata, users: Doubles, mean: Doubles, law: Doubles) -> _Setting:
-    """The covariance, averaged over tau and l by their likelihood for all models together, and v; in units of each model's mean recall."""
+    """The covariance, averaged over tau and l by their likelihood for all models together, and v; in units of each
+    model's mean recall.
+    """
     seen = (strata.positives > 0) & (users > 0)
     usable = mean > 0
     if not usable.any():
@@ -293,7 +311,7 @@ def _likelihood(covariance: Doubles, rows: Doubles) -> float:
 
 
 def _variance(positives: Ints, users: Doubles, found: Doubles, seen: npt.NDArray[np.bool_]) -> Doubles:
-    """v_0 + v_1 / n, fitted to what strata of some users show."""
+    """v_0 + v_1 / n, fitted to the variances of strata with several users."""
     many = seen & (users > 10)
     if not many.any():
         return np.ones(positives.size)
@@ -313,7 +331,7 @@ def _shares(cells: Cells, users: Doubles) -> Doubles:
 def _values(
     cells: Cells, strata: Strata, users: Doubles, sums: Doubles, law: Doubles, setting: _Setting
 ) -> tuple[Doubles, float]:
-    """The estimate of each model with the best weights for these users, and the relative bias that is left."""
+    """The estimate of each model with the best weights for these users, and the remaining relative bias."""
     share, density = _shares(cells, users), _density(law)
     law_of_positives = np.tensordot(density, cells.has_positive, 1) @ share  # P(N+), N+ > 0
     some = law_of_positives.sum()

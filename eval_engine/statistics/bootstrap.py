@@ -1,14 +1,16 @@
-"""Poisson bootstrap over buckets of users: the ratio of each model, with every bucket counted a random number of times.
+"""Poisson bootstrap over buckets of users: the ratio of each model, with each bucket counted a random number of times.
 
-    R*_mr = sum_g w_rg A_mg / sum_g w_rg B_mg,    w_rg ~ Poisson(1), a hash of (seed, r, g) alone
+    R*_mr = sum_g w_rg A_mg / sum_g w_rg B_mg,    w_rg ~ Poisson(1), a hash of (seed, r, g) only
     standard error = sd_r R*_mr,    interval = percentiles of R*_mr
     chance best = share of replicates in which the model has the largest R*, shared equally among those that tie
 
-The weights are the same for every model, estimator, run and machine, so R*_ir - R*_jr is a replicate of the paired difference.
-Hash: mix(mix(mix(seed) + r) + g), mix of splitmix64 [Steele, Lea, Flood 2014]; its 64 bits are compared with 2^64 P(w <= k), in integers.
+The weights are the same for every model, estimator, run and machine, so R*_ir - R*_jr is a replicate of the paired
+difference. Hash: mix(mix(mix(seed) + r) + g), mix of splitmix64 [Steele, Lea, Flood 2014]; its 64 bits are compared
+with 2^64 P(w <= k), in integers.
 
-Undefined is NaN: a model without value (paired.py) in all replicates, others where w B sums to 0. A model with an undefined replicate has no
-standard error, interval or chance: hardly any bucket carries it, and the replicates that remain would look too certain.
+Undefined is NaN: a model without value (paired.py) in all replicates, others where w B sums to 0. A model with an
+undefined replicate has no standard error, interval or chance: few buckets contribute to it, and the remaining
+replicates would understate its variance.
 """
 
 from itertools import accumulate
@@ -32,7 +34,7 @@ def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
         raise ValueError(f"one replicate or more is expected, found {replicates}")
     undefined = np.isnan(a.sum(axis=1))
     n_buckets = a.shape[1]
-    # identical models once: a product of matrices may round equal rows differently, and they would not tie
+    # identical models are computed once: a matrix product may round equal rows differently, and they would not tie
     sums = np.hstack([np.where(undefined[:, None], 0.0, a), b]).astype(np.float64)
     distinct, which = np.unique(sums, axis=0, return_inverse=True)
     ratios = np.full((len(distinct), replicates), np.nan)
@@ -56,7 +58,7 @@ def interval(ratios: Floats, confidence: float) -> tuple[Floats, Floats]:
 
 
 def standard_error(ratios: Floats) -> Floats:
-    """Standard deviation over the last axis; NaN of one replicate."""
+    """Standard deviation over the last axis; NaN for a single replicate."""
     if ratios.shape[-1] < 2:
         return np.full(ratios.shape[:-1], np.nan)
     return np.asarray(ratios.std(axis=-1, ddof=1))
@@ -73,7 +75,7 @@ def chance_best(ratios: Floats) -> Floats:
 
 
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:
-    """How often each bucket counts in these replicates, shape (replicates, n_buckets)."""
+    """The weight of each bucket in these replicates, shape (replicates, n_buckets)."""
     buckets: Keys = np.arange(n_buckets, dtype=np.uint64)
     rows = mix(mix(np.array([seed % 2**64], np.uint64)) + replicates.astype(np.uint64))
     keys = mix(rows[:, None] + buckets)

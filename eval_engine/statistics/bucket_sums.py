@@ -1,12 +1,14 @@
-"""Sums over users by bucket, exact: what each bucket of users adds to an estimate, so that intervals, comparisons and slices need no second pass.
+"""Exact sums over users by bucket. From them intervals, comparisons and slices follow without a second pass over users.
 
-A bucket is a hash of the user (kernels/xxhash64.py), so buckets are random groups of users, the same for every model, run and machine:
+A bucket is a hash of the user (kernels/xxhash64.py), so buckets are random groups of users, the same for every model,
+run and machine:
 
     bucket = pmod(xxhash64(user_id), 256), of slices and strata pmod(bucket, 32)
 
-Numbers are rounded once to a multiple of 1e-12 and added as integers, whole parts and parts below 1 apart: any order of adding gives the same bits, and what was
-added can be taken off again exactly. Most users have no hit: the sums of denominators are made once for all cutoffs (add_denominators), and each cutoff adds the numerators of
-the few users who have one (add_numerators).
+Numbers are rounded once to a multiple of 1e-12 and added as integers, with whole parts and fractions kept separately:
+any order of addition gives the same bits, and a term can be subtracted again exactly. Most users have no hit:
+denominators are summed once for all cutoffs (add_denominators), and each cutoff adds the numerators of the few users
+with a hit (add_numerators).
 """
 
 from typing import NamedTuple
@@ -28,7 +30,7 @@ NO_BOUNDS = (np.empty(0), np.empty(0))
 
 
 class Sums(NamedTuple):
-    """Sums of some users, row by row; a row's users, numerators, denominators and products."""
+    """Sums over some users by row: numbers of users, and sums of numerators, denominators and their products."""
 
     counts: npt.NDArray[np.int64]  # (..., n_rows, 3): as COUNTS
     whole: npt.NDArray[np.int64]  # (..., n_rows, 7): whole parts, as SUMS
@@ -41,15 +43,16 @@ def bucket_of(hashes: Ints) -> Ints:
 
 
 def no_sums(*n_rows: int) -> Sums:
-    """Sums of nobody."""
+    """Sums over no users."""
     return Sums(*(np.zeros((*n_rows, n), np.int64) for n in (len(COUNTS), len(SUMS), len(SUMS))))
 
 
 def add(
     sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints, sign: int = 1
 ) -> None:
-    """Add users to the sums of their rows, or take them off (sign -1); terms: their numerators and denominators; bounds: numerators with every tie broken
-    against and for the model, left out where they are not kept."""
+    """Add users to the sums of their rows, or subtract them (sign -1). terms: their numerators and denominators.
+    bounds: numerators with every tie broken against and for the model; None where bounds are not kept.
+    """
     a, b = terms
     low, high = bounds or (a, a)
     _check(sums, a, b, low, high)
@@ -57,13 +60,13 @@ def add(
 
 
 def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
-    """The same of users whose numerators are 0, or are added later."""
+    """The same for users whose numerators are 0 or are added later."""
     nothing = np.zeros(b.size)
     add(sums, (nothing, b), None, row, sign)
 
 
 def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
-    """Other denominators for users who are in the sums of their rows already, with numerators 0."""
+    """Replace the denominators of users who are already in the sums of their rows, with numerators 0."""
     differ = np.flatnonzero(old != new)
     if differ.size:
         add_denominators(sums, old[differ], row[differ], -1)
@@ -73,7 +76,7 @@ def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> 
 def add_numerators(
     sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints
 ) -> None:
-    """What is left to add of users whose denominators are in the sums already."""
+    """Add the remaining terms of users whose denominators are already in the sums."""
     a, b = terms
     low, high = bounds or (a, a)
     _check(sums, a, b, low, high)
@@ -81,7 +84,7 @@ def add_numerators(
 
 
 def add_numerators_again(places: list[tuple[Sums, Ints]], terms: tuple[Doubles, Doubles]) -> None:
-    """The same terms to further sums, without bounds; they were checked when they were added first."""
+    """Add the same terms to further sums, without bounds; the terms were checked when they were first added."""
     for sums, row in places:
         _add_numerators(*terms, *NO_BOUNDS, row, *sums)
 
@@ -90,7 +93,8 @@ def _check(sums: Sums, a: Doubles, b: Doubles, low: Doubles, high: Doubles) -> N
     wrong, largest = _checked(a, b, low, high)
     if wrong >= 0:
         raise ValueError(
-            f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the denominator NaN or negative"
+            f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the "
+            "denominator NaN or negative"
         )
     if largest**2 * max(a.size, 1) + float(np.abs(sums.whole).max(initial=0)) >= LARGEST_SUM:
         raise ValueError(
@@ -99,7 +103,7 @@ def _check(sums: Sums, a: Doubles, b: Doubles, low: Doubles, high: Doubles) -> N
 
 
 def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
-    """The sums of all that go to the same row."""
+    """Rows with the same target row, added up."""
     largest = np.bincount(row, np.abs(sums.whole).max(axis=1, initial=0), minlength=1).max()
     if largest >= LARGEST_SUM:
         raise ValueError(
@@ -112,7 +116,7 @@ def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
 
 @compiled
 def _checked(a, b, low, high):  # type: ignore[no-untyped-def]
-    """The first user whose terms cannot be meant, or -1; and the largest number."""
+    """The first user with invalid terms, or -1; and the largest absolute term."""
     largest = 0.0
     for u in range(a.size):
         if np.isinf(a[u]) or not 0.0 <= b[u] < np.inf:

@@ -1,17 +1,20 @@
-"""Every pair of models: which is better, by how much, how surely, and how many users it would take to tell.
+"""Every pair of models: which is better, by how much, with what certainty, and how many users would show the
+difference.
 
     D = R_i - R_j,  se of its linearised errors, t = t_{G-1}                  paired.py
     interval = D -+ t_{(1 + confidence) / 2} se,    p = 2 P(t > |D| / se)
     p_holm, p_fdr: p adjusted over all defined pairs of the call              multiplicity.py
 
     no worse: T = R_i - (1 - margin) R_j > 0, se of e_i - (1 - margin) e_j,   p_no_worse_first = P(t > T / se)
-    and p_no_worse_second with i and j swapped. Both below 1 - confidence: the models are equivalent (two one-sided tests). Not adjusted.
-    The margin is relative, so it is for values above 0 of which more is better.
+    and p_no_worse_second with i and j swapped. Both below 1 - confidence: the models are equivalent (two one-sided
+    tests). Not adjusted. The margin is relative, so it is for values above 0 of which more is better.
 
-    users_needed = n_users ((z_{(1 + confidence) / 2} + z_power) se / |D|)^2, rounded up: as se falls with the root of the users
+    users_needed = n_users ((z_{(1 + confidence) / 2} + z_power) se / |D|)^2, rounded up;
+    se is proportional to 1 / sqrt(n_users)
 
-se = 0: what is seen is certain. Identical models have D = 0, interval [0, 0], p = 1; another D has p = 0; T <= 0 has p = 1, T > 0 has p = 0.
-Undefined is NaN, and users_needed None: a model without value, fewer than two buckets; users_needed also if D = 0, or beyond 64 bits.
+se = 0: the difference has no sampling error. Identical models have D = 0, interval [0, 0], p = 1; another D has p = 0;
+T <= 0 has p = 1, T > 0 has p = 0. Undefined is NaN, and users_needed None: a model without value, fewer than two
+buckets; users_needed also if D = 0, or beyond 64 bits.
 """
 
 from itertools import combinations
@@ -28,7 +31,7 @@ MOST_USERS = 2.0**63 - 1024  # a BIGINT
 
 
 class Comparison(NamedTuple):
-    """What is known of one model against another; first and second are their rows."""
+    """The comparison of two models; first and second are their rows."""
 
     first: int
     second: int
@@ -45,7 +48,7 @@ class Comparison(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The same of every pair of models in several groups, (n_groups, n_pairs) each; pairs (0, 1), (0, 2), .. (1, 2), .."""
+    """The same for every pair of models in several groups, (n_groups, n_pairs) each; pairs ordered as in `compare`."""
 
     first: Ints  # (n_pairs,)
     second: Ints
@@ -58,11 +61,11 @@ class Pairs(NamedTuple):
     p_fdr: Floats
     p_no_worse_first: Floats
     p_no_worse_second: Floats
-    users_needed: Floats  # NaN: none can be told
+    users_needed: Floats  # NaN: undefined
 
 
 def compare(models: Paired, n_users: int, confidence: float, margin: float, power: float = 0.8) -> list[Comparison]:
-    """Every pair of models, (0, 1), (0, 2), .. (1, 2), ..; n_users are those that the values rest on."""
+    """Every pair of models, (0, 1), (0, 2), .. (1, 2), ..; n_users: the number of users behind the values."""
     if n_users < 0:
         raise ValueError(f"n_users cannot be negative, found {n_users}")
     units, users = np.array([models.n_units]), np.array([n_users])
@@ -84,7 +87,9 @@ def compare(models: Paired, n_users: int, confidence: float, margin: float, powe
 def compare_groups(
     values: Floats, errors: Floats, n_units: Ints, n_users: Ints, *, confidence: float, margin: float, power: float
 ) -> Pairs:
-    """Every pair of models in each group: values (n_groups, n_models), errors (n_groups, n_models, n_units), numbers of units and users (n_groups,)."""
+    """Every pair of models in each group: values (n_groups, n_models), errors (n_groups, n_models, n_units), numbers of
+    units and users (n_groups,).
+    """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
     if not 0 <= margin < 1:
@@ -96,7 +101,7 @@ def compare_groups(
     i, j = np.array(list(combinations(range(values.shape[1]), 2)), np.int64).reshape(-1, 2).T
     degrees = np.maximum(n_units - 1, 0)[:, None].astype(np.float64)
     spread = stdtrit(np.maximum(degrees, 1), (1 + confidence) / 2)
-    effect = float(ndtri((1 + confidence) / 2) + ndtri(power))  # in standard errors, seen with this power
+    effect = float(ndtri((1 + confidence) / 2) + ndtri(power))  # in standard errors, detected with this power
     difference, error = _differences(values, errors, n_units, i, j, 1.0)
     p = _two_sided(difference, error, degrees)
     no_worse = [
@@ -122,28 +127,30 @@ def compare_groups(
 def _differences(
     values: Floats, errors: Floats, n_units: Ints, i: Ints, j: Ints, share: float
 ) -> tuple[Floats, Floats]:
-    """R_i - share R_j of every group and pair, and its standard error."""
+    """R_i - share R_j for every group and pair, and its standard error."""
     moved = errors[:, i] - share * errors[:, j]
     inflation = np.where(n_units > 1, n_units / np.maximum(n_units - 1, 1), np.nan)[:, None]
     return values[:, i] - share * values[:, j], np.sqrt(inflation * np.einsum("gpb,gpb->gp", moved, moved))
 
 
 def _two_sided(difference: Floats, error: Floats, degrees: Floats) -> Floats:
-    """p of no difference."""
+    """Two-sided p-value of the hypothesis: no difference."""
     t = np.abs(difference) / np.where(error > 0, error, np.nan)
     p = np.where(degrees > 0, 2 * stdtr(np.maximum(degrees, 1), -t), np.nan)
     return np.where(error == 0, np.where(difference == 0, 1.0, 0.0), p)
 
 
 def _above_zero(difference: Floats, error: Floats, degrees: Floats) -> Floats:
-    """p of a difference of 0 or less."""
+    """One-sided p-value of the hypothesis: a difference of 0 or less."""
     t = difference / np.where(error > 0, error, np.nan)
     p = np.where(degrees > 0, stdtr(np.maximum(degrees, 1), -t), np.nan)
     return np.where(error == 0, np.where(difference > 0, 0.0, 1.0), p)
 
 
 def _users_needed(difference: Floats, error: Floats, n_users: Ints, effect: float) -> Floats:
-    """As many users as would tell the models apart; NaN where there is no difference, no user, or no such number of 64 bits."""
+    """The number of users that would show the difference; NaN where the difference is 0, there is no user, or the
+    number exceeds 64 bits.
+    """
     known = (difference != 0) & (n_users > 0)
     ratio = effect * error / np.where(known, np.abs(difference), np.nan)
     users = np.maximum(1.0, np.ceil(n_users * ratio * ratio))

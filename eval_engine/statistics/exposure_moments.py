@@ -1,4 +1,7 @@
-"""Uniform drawing, user by user and item by item, numpy only: the terms that statistics/uniformity.py tests with. A user draws e of N candidates without replacement."""
+"""Moments of uniform drawing by user and by item, numpy only: the terms of the tests in statistics/uniformity.py.
+
+A user draws e of N candidates without replacement.
+"""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +13,7 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 class Draws(NamedTuple):
-    """Of each user, or summed over users: what the moments of T are made of."""
+    """Terms of the moments of T, per user or summed over users."""
 
     p: Any
     variance: Any  # p (1 - p)
@@ -46,7 +49,7 @@ def draws(exposed: Ints, candidates: Ints) -> Draws:
 
 
 class Overlap(NamedTuple):
-    """Of each user, or summed over users: moments of the number of logged items among the exposed."""
+    """Moments of the number of logged items among the exposed, per user or summed over users."""
 
     mean: Any
     variance: Any
@@ -54,7 +57,7 @@ class Overlap(NamedTuple):
 
 
 def overlap(exposed: Ints, logged: Ints, n_items: int) -> Overlap:
-    """The moments of each user who draws so many of all items: hypergeometric."""
+    """The moments for each user who draws this many of all items: hypergeometric."""
     e, n = np.asarray(exposed, np.float64), float(n_items)
     share = np.asarray(logged, np.float64) / n
     mean = e * share
@@ -63,8 +66,10 @@ def overlap(exposed: Ints, logged: Ints, n_items: int) -> Overlap:
 
 
 def deviance(observed: Floats, mean: Floats, events: Floats) -> Floats:
-    """How far each count of so many events is from a binomial of this mean: twice the log-likelihood ratio. Orders counts as their tails do, where z would not: a count of 3
-    where 0.1 is expected is less strange than one of 60 where 25 are."""
+    """Twice the log-likelihood ratio of each count against a binomial with this mean and number of events. It orders
+    counts by their tail probabilities, and z does not: a count of 3 where 0.1 is expected is less extreme than one of
+    60 where 25 are expected.
+    """
     missed, others = events - observed, events - mean
     with np.errstate(divide="ignore", invalid="ignore"):
         hits = np.where(observed > 0, observed * np.log(observed / mean), 0.0)

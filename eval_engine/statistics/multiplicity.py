@@ -1,9 +1,12 @@
-"""p-values adjusted for how many there are: one family, in which p_(1) <= .. <= p_(n).
+"""p-values adjusted for their number: one family, in which p_(1) <= .. <= p_(n).
 
-    Holm                 p~_(k) = max_{l <= k} min(1, (n - l + 1) p_(l))     the chance of one false find or more   [Holm 1979]
-    Benjamini-Hochberg   p~_(k) = min_{l >= k} min(1, n p_(l) / l)           the share of finds that are false      [Benjamini, Hochberg 1995]
+    Holm                 p~_(k) = max_{l <= k} min(1, (n - l + 1) p_(l))
+                         bounds the chance of one false discovery or more [Holm 1979]
+    Benjamini-Hochberg   p~_(k) = min_{l >= k} min(1, n p_(l) / l)
+                         bounds the share of discoveries that are false [Benjamini, Hochberg 1995]
 
-Holm holds whatever the dependence; Benjamini-Hochberg if the tests are independent or positively dependent. A NaN stays NaN, and is not counted in n.
+Holm holds whatever the dependence; Benjamini-Hochberg if the tests are independent or positively dependent. NaN stays
+NaN and is not counted in n.
 """
 
 import numpy as np
@@ -29,14 +32,14 @@ def benjamini_hochberg(p: Floats) -> Floats:
     order = np.argsort(-some, kind="stable")
     steps = np.minimum.accumulate(
         some[order] / (np.arange(some.size, 0, -1) / some.size)
-    )  # scipy.stats has it, and takes a worker a second to import
+    )  # scipy.stats has this function, but importing it takes a worker one second
     some[order] = np.minimum(steps, 1.0)
     p[known] = some
     return p
 
 
 def _family(p: Floats) -> tuple[Floats, Bools]:
-    """A copy of the p-values, and which are known."""
+    """A copy of the p-values, and a mask of those that are not NaN."""
     p = np.array(p, np.float64)
     if p.ndim != 1:
         raise ValueError(f"a list of p-values is expected, found shape {p.shape}")

@@ -1,15 +1,18 @@
-"""Ratios of several models over the same buckets of users, and how their errors go together.
+"""Ratios of several models over the same buckets of users, and the covariance of their errors.
 
-    R_m   = sum_g A_mg / sum_g B_mg                   A, B: the model's numerators and denominators summed over the users of bucket g
-    e_mg  = (A_mg - R_m B_mg) / sum_g B_mg            what bucket g moves R_m by, linearised (delta method); sum_g e_mg = 0
-    cov   = G / (G - 1) * E E^T                       G buckets that carry something: b > 0 for some defined model
+    R_m   = sum_g A_mg / sum_g B_mg                   A, B: numerators and denominators, summed over users of bucket g
+    e_mg  = (A_mg - R_m B_mg) / sum_g B_mg            what bucket g adds to R_m, linearised (delta method);
+                                                      sum_g e_mg = 0
+    cov   = G / (G - 1) * E E^T                       G buckets that contribute: b > 0 for some defined model
     R_i - c R_j has se = sqrt(G / (G - 1) * sum_g (e_ig - c e_jg)^2), with G - 1 degrees of freedom
 
-A bucket is a hash of the user, so buckets are independent and what two models share cancels. The squares are summed, not the covariances subtracted:
-the standard error of two identical models is 0, exactly. With B = 1 and a user per bucket this is the paired t test.
+A bucket is a hash of the user, so buckets are independent, and variation that two models share cancels. Squared
+differences are summed; covariances are not subtracted: the standard error of two identical models is 0, exactly. With B
+= 1 and a user per bucket this is the paired t test.
 
-Undefined is NaN: a model without denominators, or with a numerator that is NaN, has neither value nor errors, and changes nothing for the others; with
-fewer than two buckets nothing has a standard error. A numerator over denominator 0 is left out, as in ratio.py.
+Undefined is NaN: a model without denominators, or with a numerator that is NaN, has neither value nor errors, and does
+not affect other models; with fewer than two buckets nothing has a standard error. A numerator over denominator 0 is
+left out, as in ratio.py.
 """
 
 import math
@@ -21,11 +24,11 @@ from eval_engine.kernels.arrays import Floats
 
 
 class Paired(NamedTuple):
-    """The ratios of models, and the linearised error that each bucket brings to them."""
+    """The ratios of models, and the linearised error of each bucket."""
 
     values: Floats  # (n_models,)
     errors: Floats  # (n_models, n_buckets)
-    n_units: int  # buckets that carry something
+    n_units: int  # buckets that contribute
 
     @property
     def covariance(self) -> Floats:
@@ -34,7 +37,7 @@ class Paired(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A difference of two ratios, how certain it is, and with how many degrees of freedom."""
+    """A difference of two ratios, its standard error and degrees of freedom."""
 
     value: float
     standard_error: float
@@ -60,7 +63,9 @@ def difference(models: Paired, i: int, j: int, share: float = 1.0) -> Difference
 
 
 def bucket_sums(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Numerators and denominators of (n_models, n_buckets), checked; a numerator over denominator 0 is 0, or NaN if it is."""
+    """Numerators and denominators of (n_models, n_buckets), checked; a numerator over denominator 0 is 0, or NaN if it
+    is.
+    """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.ndim != 2 or a.shape != b.shape:
         raise ValueError(
@@ -68,7 +73,8 @@ def bucket_sums(a: Floats, b: Floats) -> tuple[Floats, Floats]:
         )
     for m, g in np.argwhere(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
         raise ValueError(
-            f"bucket {g} of model {m} has numerator {a[m, g]} and denominator {b[m, g]}: neither may be infinite, nor the denominator NaN or negative"
+            f"bucket {g} of model {m} has numerator {a[m, g]} and denominator {b[m, g]}: neither may be infinite, nor "
+            "the denominator NaN or negative"
         )
     return np.where((b > 0) | np.isnan(a), a, 0.0), b
 

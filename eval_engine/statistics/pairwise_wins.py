@@ -1,6 +1,6 @@
-"""Wins, ties and losses: on how many users one model does better than another, user by user.
+"""Wins, ties and losses: the number of users for whom one model is better than another.
 
-A user counts where both models have a value; values are compared as they are: equal is a tie.
+A user counts where both models have a value; values are compared without tolerance: equal values are a tie.
 """
 
 import numpy as np
@@ -14,7 +14,9 @@ Singles = npt.NDArray[np.float32]
 
 
 def wins(users: list[Ints], values: list[Singles], n_values: int) -> npt.NDArray[np.int64]:
-    """How many users each model wins against each other one, int64 (n_models, n_models, n_values); values: (n_values, n_users) of each model; users: the key of each."""
+    """The number of users for whom each model beats each other model, int64 (n_models, n_models, n_values). values:
+    (n_values, n_users) of each model. users: the key of each user.
+    """
     keys = np.unique(np.concatenate([np.asarray(keys, np.int64) for keys in users])) if users else np.empty(0, np.int64)
     table = np.full((len(users), n_values, keys.size), np.nan, np.float32)
     for model, (own, columns) in enumerate(zip(users, values, strict=True)):
@@ -40,7 +42,7 @@ def _wins(table, found):  # type: ignore[no-untyped-def]
             for n in range(n_values):
                 one, other = table[i, n], table[j, n]
                 won = lost = 0
-                for u in range(n_users):  # without a branch, so that many are compared at once
+                for u in range(n_users):  # without a branch, so that the loop is vectorised
                     won += one[u] > other[u]
                     lost += one[u] < other[u]
                 found[i, j, n], found[j, i, n] = won, lost

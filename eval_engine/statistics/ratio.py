@@ -4,12 +4,13 @@
     se = sqrt(n / (n - 1) * sum (a_u - R b_u)^2) / B       linearised (delta method), users independent
     interval = R -+ t_{n-1} se                             Student
 
-With b_u = 1 this is the mean and its usual standard error. The five sums are exact: each user's a, b, aa, ab, bb is rounded once to a multiple of
-1e-12 and added as an integer, so any partitioning and any order of merging gives the same bits. sum (a - R b)^2 = AA - 2 R AB + R^2 BB
-is taken in exact fractions, where floats would cancel.
+With b_u = 1 this is the mean and its usual standard error. The five sums are exact: each user's a, b, aa, ab, bb is
+rounded once to a multiple of 1e-12 and added as an integer, so any partitioning and any order of merging gives the same
+bits. sum (a - R b)^2 = AA - 2 R AB + R^2 BB is taken in exact fractions, where floats would cancel.
 
-Undefined is NaN: no user (B = 0) has no value, a single user has no standard error. A numerator that cannot be known is NaN: such users are counted,
-and the ratio is undefined as soon as there is one, since leaving them out would favour whom they are about. Infinite terms are errors, as is b < 0.
+Undefined is NaN: no user (B = 0) has no value, a single user has no standard error. An unknown numerator is NaN: such
+users are counted, and one of them makes the ratio undefined, since leaving them out would favour the model. Infinite
+terms are errors, as is b < 0.
 """
 
 import math
@@ -27,7 +28,7 @@ LARGEST_SUM = 2**62  # of an int64 that is added to
 
 
 class RatioSums(NamedTuple):
-    """What is kept of some users; sums are integers, in units of 1e-12."""
+    """The sums over some users; integers, in units of 1e-12."""
 
     n_users: int  # with denominator > 0
     n_left_out: int  # with denominator 0
@@ -36,11 +37,11 @@ class RatioSums(NamedTuple):
     aa: int
     ab: int
     bb: int
-    n_unknown: int = 0  # with denominator > 0, and a numerator that cannot be known
+    n_unknown: int = 0  # with denominator > 0, and an unknown numerator
 
 
 class Estimate(NamedTuple):
-    """A value, how certain it is, and over how many users."""
+    """A value, its standard error and interval, and the numbers of users behind it."""
 
     value: float
     standard_error: float
@@ -61,7 +62,8 @@ def ratio_sums(terms: tuple[Floats, Floats]) -> RatioSums:
         raise ValueError(f"a numerator and a denominator per user are expected, found shapes {a.shape} and {b.shape}")
     for u in np.flatnonzero(np.isinf(a) | ~np.isfinite(b) | (b < 0))[:1]:
         raise ValueError(
-            f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN or negative"
+            f"user {u} has numerator {a[u]} and denominator {b[u]}: neither may be infinite, nor the denominator NaN "
+            "or negative"
         )
     used, unknown = b > 0, np.isnan(a)
     n_unknown = int((used & unknown).sum())
@@ -105,7 +107,7 @@ def exact_sum(x: Floats) -> int:
     if largest >= LARGEST_SUM:
         return sum(map(int, whole)) * SCALE + sum(map(int, parts))
     total = 0
-    at_once = int(LARGEST_SUM // largest)  # as many as cannot overflow
+    at_once = int(LARGEST_SUM // largest)  # the most that cannot overflow
     for start in range(0, x.size, at_once):
         some = slice(start, start + at_once)
         total += int(whole[some].astype(np.int64).sum()) * SCALE + int(parts[some].astype(np.int64).sum())

@@ -18,11 +18,14 @@ class Shown(Strict):
 
 
 class UreStudy(Strict):
-    """How well the traditional scheme and URE agree with the truth over a panel of models [ure]: eval_engine/studies/ure.py."""
+    """How well the traditional scheme and URE agree with the truth over a panel of models [ure]:
+    eval_engine/studies/ure.py.
+    """
 
     kind: Literal["ure"] = "ure"
     exposures: Numbers = Field(
-        description="e: random exposures drawn of each user's candidates, nested: a smaller e has the first of a larger one"
+        description="e: random exposures drawn of each user's candidates, nested: "
+        "a smaller e has the first of a larger one"
     )
     traditional: Numbers = Field(description="Kbar: cutoffs among the exposed")
     ure: Numbers = Field(description="K: cutoffs among all candidates, of URE")
@@ -41,6 +44,7 @@ class UreStudy(Strict):
                 raise ValueError(f"show.{name}: {cutoff} is not among {name}: {list(getattr(self, name))}")
         if self.show.ure not in self.truth:
             raise ValueError(
-                f"show.ure: {self.show.ure} is not among truth: {list(self.truth)}, so there is nothing to hold it against"
+                f"show.ure: {self.show.ure} is not among truth: {list(self.truth)}, so there is nothing to hold it "
+                "against"
             )
         return self

@@ -1,18 +1,22 @@
-"""The study of [ure]: over a panel of models, how well do the traditional scheme and URE agree with the truth, and at which cutoff best?
+"""The study of [ure]: over a panel of models, how well do the traditional scheme and URE agree with the truth, and at
+which cutoff best?
 
-Of each user e candidates are drawn evenly (even_draw.py) and taken for random exposures: their rank facts stand in the ranks table already, since the truth
-labels all candidates. So nothing is ranked again, and one pass gives, for every e and model,
+For each user e candidates are drawn uniformly (even_draw.py) and treated as random exposures. Their rank facts are
+already in the ranks table, since the truth labels all candidates. So nothing is ranked again, and one pass gives, for
+every e and model,
 
     traditional   recall@Kbar among the e drawn          mean over users with a drawn positive
     ure_macro     recall@K over all N candidates, from the e drawn: m_u / n_u, mean over the same users
     ure_micro     the same, sum of m_u N/e over sum of n_u N/e
     full          recall@K' over all candidates: the truth, mean over users with a positive
 
-Each scheme is then held against the truth at every K': Pearson and Kendall over the models (statistics/agreement.py). Theorem 1 says of rankings at random that
-recall@Kbar of e drawn is on average recall@K' of all N for K' = Kbar N / e, so that agreement should be highest there; N is the mean over users, whose candidates differ
-in number where logged items are none. Of URE it should be highest at K' = K.
+Each scheme is then compared with the truth at every K': Pearson and Kendall over the models (statistics/agreement.py).
+By theorem 1, for random rankings recall@Kbar among e drawn items equals on average recall@K' among all N for K' = Kbar
+N / e, so agreement should be highest there. N is the mean over users: their numbers of candidates differ where logged
+items are not candidates. For URE agreement should be highest at K' = K.
 
-Users without truth are left out. One whose truth labels some candidates only, or who has no more than e of them, is an error: exposures are drawn from all.
+Users without truth are left out. A user whose truth labels only some candidates, or who has at most e candidates, is an
+error: exposures are drawn from all candidates.
 """
 
 import math
@@ -42,13 +46,13 @@ from eval_engine.studies.settings import UreStudy
 FULL, CANDIDATES = "full", "candidates"
 SCHEMES = ("traditional", "ure_macro", "ure_micro")
 FORMULAS = {name: formula("full_macro" if name == FULL else name, "recall") for name in (FULL, *SCHEMES)}
-SUM = pa.decimal128(38, 0)  # in units of 1e-12, as RatioSums has it
+SUM = pa.decimal128(38, 0)  # in units of 1e-12, as in RatioSums
 SUMS = "model STRING, cell INT, " + ", ".join(f"{name} DECIMAL(38, 0)" for name in RatioSums._fields)
 SUMS_ARROW = pa.schema([("model", pa.string()), ("cell", pa.int32()), *((name, SUM) for name in RatioSums._fields)])
 
 
 class EvaluationSpec(NamedTuple):
-    """What is asked of every model."""
+    """The quantities that are computed for every model."""
 
     study: UreStudy
     positive: Positive
@@ -64,7 +68,7 @@ class Cell(NamedTuple):
 
 
 class StudyEstimate(NamedTuple):
-    """A row of the table study_estimates, but for run_id."""
+    """A row of the table study_estimates, without run_id."""
 
     model: str
     scheme: str
@@ -81,7 +85,7 @@ class StudyEstimate(NamedTuple):
 
 
 class AgreementRow(NamedTuple):
-    """A row of the table agreement, but for run_id."""
+    """A row of the table agreement, without run_id."""
 
     scheme: str
     exposures: int
@@ -98,7 +102,7 @@ class AgreementRow(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the study found."""
+    """The result of the study."""
 
     candidates: float  # N, mean over users
     estimates: list[StudyEstimate]
@@ -117,7 +121,7 @@ def _cutoffs(study: UreStudy, scheme: str) -> tuple[int, ...]:
 
 
 def found_in(ranks: DataFrame, question: EvaluationSpec, confidence: float) -> Found:
-    """The study of rows of the ranks table: one Spark job."""
+    """The study from rows of the ranks table: one Spark job."""
     own = [F.coalesce(F.col(f"truth.{name}"), F.col(name)).alias(name) for name in ("candidates", "scored")]
     wanted = ranks.select("model", "user_id", *own, "truth")
     added = (
@@ -135,12 +139,13 @@ def found_in(ranks: DataFrame, question: EvaluationSpec, confidence: float) -> F
 
 
 def found_of(sums: dict[str, dict[Cell, RatioSums]], study: UreStudy, confidence: float) -> Found:
-    """The study of every model's sums."""
+    """The study from every model's sums."""
     models = sorted(sums)
     n_users = sum(sums[model][Cell(CANDIDATES, None, 0)].n_users for model in models[:1])
     if not n_users:
         raise DataError(
-            "ranks: no user of the run has truth, and the study draws from it. Give the complete labels of some users as inputs.truth, and run jobs/rank.py again."
+            "ranks: no user of the run has truth, and the study draws from it. Give the complete labels of some users "
+            "as inputs.truth, and run jobs/rank.py again."
         )
     candidates = estimate(sums[models[0]][Cell(CANDIDATES, None, 0)], confidence).value
     estimates = [
@@ -184,7 +189,8 @@ def agreement_rows(estimates: Iterable[StudyEstimate], study: UreStudy, candidat
         for k, p in zip(study.truth, points, strict=True):
             highest = p.pearson == pearson, p.kendall == kendall
             yield AgreementRow(
-                cell.scheme, cell.exposures, cell.k, k, predicted, p.n_models, p.n_flipped, _known(p.pearson), _known(p.kendall), *highest, p.reason
+                cell.scheme, cell.exposures, cell.k, k, predicted, p.n_models, p.n_flipped,
+                _known(p.pearson), _known(p.kendall), *highest, p.reason
             )  # fmt: skip
 
 
@@ -234,14 +240,16 @@ def _terms(cell: Cell, batch: UserBatch, ties: str) -> Terms:
 
 
 def _refuse(facts: RankFacts, users: Any, study: UreStudy) -> None:
-    """Truth that exposures cannot be drawn from."""
+    """An error for truth from which exposures cannot be drawn."""
     some, most = facts.n_labels > 0, study.exposures[-1]
     for u in np.flatnonzero(some & (facts.n_labels < facts.candidates))[:1]:
         raise DataError(
-            f"truth: user_id={users[u].as_py()} has labels of {facts.n_labels[u]:,} of {facts.candidates[u]:,} candidates, but exposures are drawn from all of them. Label the "
+            f"truth: user_id={users[u].as_py()} has labels of {facts.n_labels[u]:,} of {facts.candidates[u]:,} "
+            "candidates, but exposures are drawn from all of them. Label the "
             "others, with a value that is no positive if that is what they are, or take the user out of the truth."
         )
     for u in np.flatnonzero(some & (facts.candidates <= most))[:1]:
         raise DataError(
-            f"study.exposures: {most} cannot be drawn of the {facts.candidates[u]:,} candidates of user_id={users[u].as_py()} and leave any. Lower it, or take the user out of the truth."
+            f"study.exposures: {most} cannot be drawn of the {facts.candidates[u]:,} candidates of "
+            f"user_id={users[u].as_py()} and leave any. Lower it, or take the user out of the truth."
         )

@@ -1,1 +1,1 @@
-"""Metrics, one file each: what a user with some labelled pairs adds, whether these are a few random exposures or all candidates."""
+"""Metrics, one file each: the terms of a user from labelled pairs, be they random exposures or all candidates."""

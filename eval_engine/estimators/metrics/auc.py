@@ -1,6 +1,7 @@
-"""AUC: the share of pairs of a positive and a negative of a user that are in order, a pair of equal scores counting 1/2.
+"""AUC: the share of pairs of a positive and a negative of a user that are in order, a pair of equal scores counting
+1/2.
 
-macro   users with both kinds among their labels; with complete labels every candidate that is no positive is a negative
+macro   users with both kinds among their labels; with complete labels every other candidate is a negative
 """
 
 from eval_engine.estimators.estimator import Terms, divided, mean_over
@@ -11,7 +12,7 @@ LEVEL = {"expected": 0.5, "strict": 0.0, "optimistic": 1.0}  # of a pair of equa
 
 
 def auc(labelled: Labelled, k: int, ties: str) -> Terms:
-    """The share of pairs of a positive and a negative in order, and 1, of each user with both."""
+    """For each user with both: the share of (positive, negative) pairs in order, and 1."""
     won, pairs = labelled.pairs_won(LEVEL[ties])
     return mean_over(pairs > 0, divided(won, pairs))
 

@@ -1,8 +1,9 @@
 """Gini index of exposure at k: how unevenly the top k of all users are shared among the catalogue's items.
 
-    G = sum_i (2 i - n - 1) c_(i) / (n sum c)        c_(1) <= .. <= c_(n): how often each of the n items is recommended, zeros included
+    G = sum_i (2 i - n - 1) c_(i) / (n sum c)
+    c_(1) <= .. <= c_(n): how often each of the n items is recommended, zeros included
 
-0: every item as often as another; (n - 1) / n: one item has all.
+0: all items equally often; (n - 1) / n: one item has all recommendations.
 """
 
 import math
@@ -14,7 +15,7 @@ from eval_engine.kernels.arrays import Ints
 
 
 def gini(times: Ints, items: Ints, n_items: int) -> float:
-    """The index, from how many items were recommended how often; in whole numbers up to the last division."""
+    """The index from counts (times recommended, number of items); in integers up to the last division."""
     seen = times > 0
     order = np.argsort(times[seen])
     counts, sizes = [int(c) for c in times[seen][order]], [int(n) for n in items[seen][order]]

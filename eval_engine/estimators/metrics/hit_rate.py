@@ -1,8 +1,8 @@
 """Hit rate at k: whether a positive of the user is in the top k.
 
 mean    of complete labels: the chance of it over random orders of tied items, all labelled users
-        of a sample: w m_u for k = 1; for k > 1 NaN, unless every candidate of the user is labelled: whether one of k top items is a
-        positive depends on items that were not exposed
+        of a sample: w m_u for k = 1; for k > 1 NaN, unless every candidate of the user is labelled: whether one of k
+        top items is a positive depends on items that were not exposed
 """
 
 import numpy as np
@@ -17,19 +17,21 @@ Doubles = npt.NDArray[np.float64]
 
 
 def hit_rate(labelled: Labelled, k: int, ties: str) -> Terms:
-    """Whether a positive is in the top k, as far as labels can tell, and 1, of each user with one."""
+    """For each user with a label: whether a positive is in the top k, NaN where labels do not determine it; and 1."""
     known = labelled.complete & (labelled.weight is None or k > 1)
     one = labelled.gained("hits", k, ties) * labelled.scale if k == 1 else np.full(known.size, np.nan)
     return mean_over(labelled.n_labelled > 0, np.where(known, chance_of_a_hit(labelled, k, ties), one))
 
 
 def chance_of_a_hit(labelled: Labelled, k: int, ties: str) -> Doubles:
-    """The chance that one of the labelled positives is in the top k, over random orders of tied items; NaN where unknown places decide."""
+    """The chance that one of the labelled positives is in the top k, over random orders of tied items; NaN where the
+    result depends on unknown places.
+    """
     n_users, above, tied = labelled.n_users, labelled.above.astype(np.int64), labelled.tied.astype(np.int64)
     user = np.repeat(np.arange(n_users), np.diff(labelled.offsets))
     last = above if ties == "optimistic" else above + tied  # places counted from 0
     sure = np.bincount(user[(tied >= 0) & (last < k)], minlength=n_users) > 0
-    # level with the k-th: one group of a user at most
+    # tied with the k-th: one group per user at most
     cut = (tied > 0) & (above < k) & (last >= k) & (ties == "expected")
     group, places = np.ones(n_users), np.zeros(n_users)
     group[user[cut]], places[user[cut]] = tied[cut] + 1, k - above[cut]
@@ -58,7 +60,8 @@ HIT_RATE = MetricKernel(
             hit_rate,
             "labelled",
             "the chance that a positive is in the top k",
-            unknown="whether one of k > 1 top items is a positive depends on items that were not exposed; hit_rate@1, precision and recall can be estimated",
+            unknown="whether one of k > 1 top items is a positive depends on items that were not exposed; "
+            "hit_rate@1, precision and recall can be estimated",
         )
     },
     compared_as=None,

@@ -4,9 +4,10 @@
     mean    the mean over all labelled users; one without a positive counts 0
     micro   of all pairs of all users together
 
-A kernel takes labelled pairs, a cutoff, a tie policy and the metric's parameters by name, and gives each user's terms. It knows no estimator: Of e_u exposed
-items, drawn evenly from the user's N_u candidates, n_u are positives; what they gain is scaled up by w = N_u / e_u, or, where pairs have weights w_i, by those in every sum
-(1 / exposure probability: Horvitz-Thompson; ratios: Hajek). With complete labels w = 1.
+A kernel takes labelled pairs, a cutoff, a tie policy and the metric's parameters by name, and gives each user's terms.
+It does not depend on the estimator: of e_u exposed items, drawn uniformly from the user's N_u candidates, n_u are
+positives; their gain is scaled up by w = N_u / e_u or, where pairs have weights w_i, by w_i in every sum (1 / exposure
+probability: Horvitz-Thompson; ratios: Hajek). With complete labels w = 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,22 +28,24 @@ class Kernel(NamedTuple):
     """A metric as one kind of mean over users."""
 
     terms: Callable[..., Terms]  # (labelled, k, ties, parameters) -> Terms
-    users: Users  # with denominator > 0: with a label; a positive; both kinds; a positive, and if sampled two labels or more
-    quantity: str  # of a user, in words
-    complete_only: bool = False  # a sample of the labels does not tell it
-    # The denominators alone, where no cutoff changes them and a user without a positive in the top k has numerator 0: only users with one are then looked at
+    # with denominator > 0: with a label; a positive; both kinds; a positive, and if sampled two labels or more
+    users: Users
+    quantity: str  # description of the quantity of a user
+    complete_only: bool = False  # not estimable from a sample of the labels
+    # Denominators only, where they do not depend on the cutoff and a user without a positive in the top k has numerator
+    # 0: then only users with one are visited
     denominator: Callable[[Labelled], Doubles] | None = None
-    sampled: str = ""  # what a sample does to it, in words
+    sampled: str = ""  # description of the effect of sampling
     unknown: str = PARTIAL  # why a numerator is NaN
 
 
 def with_label(labelled: Labelled) -> Doubles:
-    """1 of each user with a label, else 0."""
+    """1 for each user with a label, else 0."""
     return (labelled.n_labelled > 0).astype(np.float64)
 
 
 def with_positive(labelled: Labelled) -> Doubles:
-    """1 of each user with a labelled positive, else 0."""
+    """1 for each user with a labelled positive, else 0."""
     return (labelled.n_positive > 0).astype(np.float64)
 
 
@@ -62,5 +65,5 @@ class MetricKernel(NamedTuple):
     lists: ListKernel | None = None
     parameters: Mapping[str, Parameter] = {}
     compared_as: str | None = (
-        ""  # another metric that orders models alike on a user; "": itself; None: users are not compared
+        ""  # another metric with the same order of models on a user; "": itself; None: users are not compared
     )

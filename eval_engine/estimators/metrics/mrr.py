@@ -2,7 +2,7 @@
 
     macro   users with a positive; complete labels only, because the first positive may be an item that was not exposed
 
-Of the level items that the first positive is among, g in number and p of them positives, the first one is at place j with chance
+If the first positive is in a group of g tied items, p of them positives, it is at place j with probability
 C(g - j, p - 1) / C(g, p); expected is the mean over j, places beyond k giving 0.
 """
 
@@ -34,7 +34,7 @@ def reciprocal_rank(labelled: Labelled, k: int, ties: str) -> Terms:
 
 
 def _inverse(above: Ints, size: Doubles, positives: Ints, k: int, ties: str) -> Doubles:
-    """1 / rank of the first of so many positives among `size` level items below `above` others."""
+    """1 / rank of the first positive among `size` tied items below `above` others."""
     if ties == "optimistic":
         found = 1.0 / (above + 1)
     elif ties == "strict":  # the positives are the last of their group

@@ -18,7 +18,7 @@ def ndcg_macro(labelled: Labelled, k: int, ties: str) -> Terms:
 
 
 def ndcg_mean(labelled: Labelled, k: int, ties: str) -> Terms:
-    """DCG over the DCG of as many positives as there seem to be (0 where there seem to be none), and 1, of each labelled user."""
+    """For each labelled user: DCG over the DCG of the estimated number of positives (0 where that is 0), and 1."""
     ideal = labelled.ideal_dcg(k, labelled.total * labelled.scale)
     share = divided(labelled.gained("discount", k, ties) * labelled.scale, ideal)
     return mean_over(labelled.n_labelled > 0, np.where(labelled.n_positive > 0, share, 0.0))

@@ -1,8 +1,10 @@
-"""RBP at k, rank-biased precision [Moffat, Zobel 2008]: how often a reader who goes on to the next place with chance p meets a positive.
+"""RBP at k, rank-biased precision [Moffat, Zobel 2008]: the rate of positives seen by a reader who continues to the
+next place with probability p.
 
     mean    w (1 - p) sum_i p^(rank_i - 1) over positives in the top k, all labelled users
 
-The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a sum over positives, so random exposure gives it without bias.
+The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a sum over positives, so its estimate from
+random exposure is unbiased.
 """
 
 from eval_engine.estimators.estimator import Terms, mean_over

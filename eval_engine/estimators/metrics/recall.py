@@ -1,6 +1,7 @@
 """Recall at k: the share of a user's positives that the model ranks in the top k.
 
-macro   m_u / n_u, users with n_u > 0          m_u = sum w_i q_i, n_u = sum w_i over positives; q_i: the chance that i is in the top k
+macro   m_u / n_u, users with n_u > 0
+        m_u = sum w_i q_i, n_u = sum w_i over positives; q_i: the chance that i is in the top k
 micro   w m_u over w n_u                       with w_i = 1 / p_i: pooled SNIPS
 """
 
