@@ -37,10 +37,11 @@ from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs.csv_file import CsvFile
 from eval_engine.inputs.csv_table import csv_files, delimiter_hint, table_columns
 from eval_engine.inputs.input_format import input_format
-from eval_engine.inputs.label_sets import PAIR, probability_column
 from eval_engine.inputs.read import matched, pick, plain_id, read_input, read_table
 from eval_engine.inputs.split_settings import TIMESTAMP, LeaveLast, Random, Split
 
+PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
+PROPENSITY = "propensity"  # a number that ranking reads from heldout (label_sets.py, which a split need not import)
 AT, RULE, SIDE = "_plumbline_at", "_plumbline_rule", "_plumbline_side"  # columns of ours beside those of the log
 TRAINING, TOO_FEW = "training", "too_few_pairs"  # sides: for training; the second of users with too few pairs
 HELD_OUT, COLD_USER, COLD_ITEM = "held_out", "cold_user", "cold_item"  # sides: kept from training
@@ -87,7 +88,7 @@ def read_log(spark: SparkSession, split: Split) -> Log:
         header = _csv_header(where)
         own = matched(header, "log", PAIR | {TIMESTAMP: "time"}, where.columns, optional, delimiter_hint(header))
         others = _others(header, own)
-        numbers = {own.get(TIMESTAMP): "id", probability_column("heldout"): "value"}
+        numbers = {own.get(TIMESTAMP): "id", PROPENSITY: "value"}
         meanings = {name: numbers.get(name, "text") for name in others}
         columns = {name: own[name] for name in PAIR} | {name: name for name in others}
         table = read_input(spark, "log", where.model_copy(update={"columns": columns}), PAIR | meanings)

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError, StageError
+from eval_engine.inputs.label_sets import probability_column
+from eval_engine.inputs.splits import PROPENSITY
 from eval_engine.lake.lake import Lake
 from eval_engine.tables import QUALITY, QUARANTINE, RUNS
 from jobs import evaluate, rank, simulate, split, train
@@ -198,6 +200,7 @@ def test_other_formats_and_names(small_run: Any, spark: SparkSession) -> None:
     assert feedback.column_names == ["who", "item_id", "value", "seen", "propensity"]
     assert feedback.num_rows == small_run.tables["log"].num_rows - len(small_run.users)
     assert feedback.schema.field("propensity").type == pa.float64()  # which ranking reads; of CSV, others are text
+    assert probability_column("heldout") == PROPENSITY
     assert feedback.schema.field("seen").type in (pa.string(), pa.int64())
     split.run(lambda: spark, config, QUIET)  # Parquet does not say what made it: written again
     assert sorted(map(str, pa.parquet.read_table(small_run.folder / "made" / "feedback").to_pylist())) == sorted(
