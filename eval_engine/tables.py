@@ -10,6 +10,7 @@ rules hold where it is NULL.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from textwrap import fill
 
 from eval_engine.columns import (
@@ -40,7 +41,7 @@ class Table:
     rules: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ("run_id",)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.name for column in self.columns)

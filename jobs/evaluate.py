@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -33,12 +35,15 @@ from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import write_file
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.spark.session import batches_by_bytes, planned_once
-from eval_engine.storage.stored_file import located
+from eval_engine.storage.stored_file import located, open_file
 from eval_engine.tables import CATALOGUE, COMPARISONS, ESTIMATES, RANKS, STATISTICS, USER_METRICS
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
 
+# bytes of statistics, 1 GB in memory at most, that do not grow with users or items: Spark's way to them and back takes
+# ten times as long as the work
+SMALL_STATISTICS = 256 * 2**20
 SMALL_BYTES = 128 * 2**20  # of ranks: below this size, starting Spark tasks takes longer than the work
 
 
@@ -99,7 +104,12 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
         ranks = None if files and not gaps else ranked_by_all(lake.read(RANKS, config.run_id), gaps)
         plan = statistics_of_files(spark, chosen, spec) if ranks is None else statistics(ranks, spec)
         rows = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
-        estimates, comparisons = estimates_and_comparisons(rows, asking, described(spec))
+        written = lake.files(STATISTICS, config.run_id)
+        if written and sum(file.n_bytes for file in written) <= SMALL_STATISTICS:
+            table = pa.concat_tables(pq.read_table(open_file(file.path)) for file in written)
+            estimates, comparisons = results_of(table, asking, described(spec))
+        else:
+            estimates, comparisons = estimates_and_comparisons(rows, asking, described(spec))
     lake.put(ESTIMATES, estimates, run_id)
     lake.put(COMPARISONS, comparisons, run_id)
     if asked.user_metrics:

@@ -18,6 +18,7 @@ from eval_engine.kernels.arrays import Ints
 
 if TYPE_CHECKING:
     from eval_engine.estimators.labelled import Labelled
+    from eval_engine.estimators.metrics.kernel import ScaledSum
     from eval_engine.estimators.user_batch import UserBatch
 
 Doubles = npt.NDArray[np.float64]
@@ -96,6 +97,7 @@ class MetricTerms(NamedTuple):
     left_out: str  # description of users with denominator 0
     unknown: str  # why a numerator is NaN
     denominator: "Callable[[Labelled], Doubles] | None"  # where it does not depend on the cutoff: metrics/kernel.py
+    scaled: "Callable[..., ScaledSum] | None" = None  # numerators that are scaled sums: metrics/kernel.py
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"
@@ -105,18 +107,22 @@ class MetricTerms(NamedTuple):
     ) -> Terms:
         """The terms of the users of a view, some of the batch."""
         a, b = self.terms(labelled, k, ties, **parameters)
-        if self.estimator.user_weight is None:
+        own = self.weights(batch, labelled, users)
+        if own is None:
             return Terms(a, b)
-        weight = np.where(b > 0, self.estimator.user_weight(batch, labelled, users, self.users), 0.0)
+        weight = np.where(b > 0, own, 0.0)
         return Terms(np.where(weight > 0, weight * a, 0.0), weight * b)
 
     def denominators(self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice") -> Doubles:
         """The denominators of the users of a view, where they do not depend on the cutoff."""
         assert self.denominator is not None
-        b = self.denominator(labelled)
-        if self.estimator.user_weight is None:
-            return b
-        return np.where(b > 0, self.estimator.user_weight(batch, labelled, users, self.users), 0.0) * b
+        b, weight = self.denominator(labelled), self.weights(batch, labelled, users)
+        return b if weight is None else np.where(b > 0, weight, 0.0) * b
+
+    def weights(self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice") -> Doubles | None:
+        """The weights of the users of a view; None: 1."""
+        own = self.estimator.user_weight
+        return None if own is None else own(batch, labelled, users, self.users)
 
 
 def mean_over(users: npt.NDArray[np.bool_], ratio: Doubles) -> Terms:

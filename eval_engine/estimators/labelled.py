@@ -69,8 +69,8 @@ class Labelled:
         self._parent = parent  # its sums hold for these users too
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
-        self._active: dict[int, tuple[Ints, Labelled]] = {}
-        self._apart: dict[str, tuple[Labelled, Ints, Ints]] = {}
+        self._active: dict[int, Ints] = {}
+        self._apart: tuple[Ints, Labelled, Ints, Ints] | None = None
 
     @property
     def n_users(self) -> int:
@@ -97,11 +97,10 @@ class Labelled:
 
     _chosen: Any = None  # numbers of the users in the parent
 
-    def active(self, k: int) -> tuple[Ints, "Labelled"]:
-        """The numbers of the users with a positive that may be in the top k, and their view."""
+    def active(self, k: int) -> Ints:
+        """The numbers of the users with a positive that may be in the top k."""
         if k not in self._active:
-            users = np.flatnonzero(self.first < k)
-            self._active[k] = users, self.of(users)
+            self._active[k] = np.flatnonzero(self.first < k)
         return self._active[k]
 
     @cached_property
@@ -111,7 +110,17 @@ class Labelled:
         """
         ends = np.concatenate([[0], np.cumsum(self.tied > 0)])[self.offsets]
         users = np.flatnonzero(np.diff(ends))
-        return users, self.of(users)
+        view = self.of(users)
+        view._cutoffs = self._cutoffs  # other tie policies than the parent's sums
+        return users, view
+
+    @cached_property
+    def tied_number(self) -> Ints:
+        """The number of each user in tied_view, or -1."""
+        users, _ = self.tied_view
+        number = np.full(self.n_users, -1)
+        number[users] = np.arange(users.size)
+        return number
 
     def of(self, users: Ints) -> "Labelled":
         """The same for some users, in this order; cached until other users are requested."""
@@ -122,20 +131,22 @@ class Labelled:
             self._some = users, self._view(users, offsets, index, True)
         return self._some[1]
 
-    def sliced(self, name: str, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
+    def sliced(self, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
         """Each user once for each slice with one of the user's positives, with the positives of that slice; the users'
-        numbers, and the slices. codes: the slice of each positive. name: the slicing, whose view is cached.
+        numbers, and the slices. codes: the slices of the positives, (n_slicings, n_positives), each below n_codes; the
+        view is cached until other codes are requested.
         """
-        if name not in self._apart:
+        if self._apart is None or self._apart[0] is not codes:
             user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-            key = user * n_codes + codes
+            key = (user * n_codes + codes).reshape(-1)
             order = np.argsort(key, kind="stable")
             new = np.ones(order.size, np.bool_)
             new[1:] = key[order][1:] != key[order][:-1]
             first = np.flatnonzero(new)
             users, slices = np.divmod(key[order][first], max(n_codes, 1))
-            self._apart[name] = self._view(users, np.append(first, order.size), order, False), users, slices
-        return self._apart[name]
+            index = order % max(user.size, 1)  # of the positives, once for each slicing
+            self._apart = codes, self._view(users, np.append(first, order.size), index, False), users, slices
+        return self._apart[1:]
 
     @cached_property
     def no_positives(self) -> "Labelled":
@@ -213,6 +224,10 @@ class Labelled:
         """The sum over each user's positives of w_i times their gain (kernels/gain.py), without the factor `scale`."""
         places = self.offsets, self.above, self.tied
         return self._at(gain, k, ties, lambda ks: gained(gain, places, ks, ties, self.weight))
+
+    def summed(self, what: str, k: int, ties: str) -> Doubles:
+        """`precisions`, or what is gained."""
+        return self.precisions(k, ties) if what == "precisions" else self.gained(what, k, ties)
 
     def precisions(self, k: int, ties: str) -> Doubles:
         """The sum over each user's positives i in the top k of (number of positives at or above i) / rank_i, estimated

@@ -91,7 +91,7 @@ def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
             estimand = _estimand(estimator, mean, kernel)
             return MetricTerms(
                 estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, kernel.unknown,
-                kernel.denominator,
+                kernel.denominator, kernel.scaled,
             )  # fmt: skip
     return None
 

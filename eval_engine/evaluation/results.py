@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.lists import NO_LIST
@@ -106,6 +107,9 @@ def estimates_and_comparisons(
             yield _nested(*results_of(pa.Table.from_batches(rows), asking, about))
 
     n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    # Arrow's Java writes a NULL map in time that grows with those before it
+    for name, kind in (("wins", "map<string, bigint>"), ("items", "map<bigint, bigint>")):
+        statistics = statistics.withColumn(name, F.expr(f"coalesce({name}, cast(map() AS {kind}))"))
     # wins and combined estimates need rows of several estimators: groups of a metric stay together
     grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(
         run, f"estimates {estimates_type}, comparisons {comparisons_type}"
@@ -397,7 +401,7 @@ def _list_rows(group: _Group, table: pa.Table, asking: InferenceSettings) -> Row
 
 
 def _known(x: float) -> float | None:
-    return None if math.isnan(x) else float(x)
+    return float(x) if x == x else None  # NaN is not equal to itself
 
 
 Wins = dict[tuple[str, int], dict[tuple[str, str], int]]
@@ -407,16 +411,28 @@ def _wins(table: pa.Table) -> Wins:
     """The number of users for whom each model beats each other model, by metric and cutoff: the same for every
     estimator from random exposure.
     """
+    has = table.filter(table.column("wins").is_valid())
+    parts = []
+    for batch in has.to_batches():
+        entries = batch.column("wins")
+        ends = entries.offsets.to_numpy()
+        own = slice(ends[0], ends[-1]) if ends.size else slice(0)
+        flat = batch.select(["estimator", "metric", "k", "model"]).take(np.repeat(np.arange(len(batch)), np.diff(ends)))
+        parts.append(
+            pa.table(flat.columns, flat.schema.names)
+            .append_column("rival", entries.keys[own])
+            .append_column("n", entries.items[own])
+        )
+    if not parts:
+        return {}
+    flat = pa.concat_tables(parts)
+    summed = flat.group_by(["estimator", "metric", "k", "model", "rival"]).aggregate([("n", "sum")])
     wins: Wins = {}
     seen: dict[tuple[str, int], str] = {}
-    has = table.filter(table.column("wins").is_valid())
-    columns = [has.column(name).to_pylist() for name in ("estimator", "metric", "k", "model", "wins")]
-    for estimator, metric, k, model, entries in zip(*columns, strict=True):
-        if seen.setdefault((metric, k), estimator) != estimator:
-            continue
-        own = wins.setdefault((metric, k), {})
-        for rival, count in entries:
-            own[model, rival] = own.get((model, rival), 0) + count
+    for row in summed.sort_by("estimator").to_pylist():
+        cell = row["metric"], row["k"]
+        if seen.setdefault(cell, row["estimator"]) == row["estimator"]:
+            wins.setdefault(cell, {})[row["model"], row["rival"]] = row["n_sum"]
     return wins
 
 

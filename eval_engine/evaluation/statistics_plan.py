@@ -34,7 +34,7 @@ from eval_engine.storage.stored_file import open_file
 from eval_engine.tables import STATISTICS
 
 AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, processed at once
-USERS_AT_ONCE = 1 << 16  # below this number the cost of adding up hardly depends on the number of users
+USERS_AT_ONCE = 1 << 14  # arrays of this size stay in the processor's cache; fewer users cost more calls
 SUMS_AT_ONCE = 1 << 20  # users times cutoffs: cached sums of each gain
 TASK_BYTES = 64 * 2**20
 FEW_TASKS = 16  # minimum number of tasks, if there are as many files
@@ -194,8 +194,9 @@ def _summed(spec: EvaluationSpec) -> Worker:
         prepare_worker()
         sums: dict[str, UserSums] = {}
         for model, rows in _by_model(batches, spec):
-            own = sums.setdefault(model, UserSums(model, spec))
-            yield own.add(xxhash64(rows.column("user_id")), *user_batch(rows, spec))
+            if model not in sums:
+                sums[model] = UserSums(model, spec)
+            yield sums[model].add(xxhash64(rows.column("user_id")), *user_batch(rows, spec))
         for own in sums.values():
             yield from own.packed()
 
@@ -285,28 +286,27 @@ def _slice_codes(
     rows: pa.RecordBatch, spec: EvaluationSpec, labels: Mapping[str, LabelSet], items: Mapping[str, pa.Array]
 ) -> SliceCodes:
     """The slices of the users and of their positives."""
-    of_users, of_items, first = [], [], 0
-    positives: dict[str, Any] = {}
-    users: Any = None
+    of_users: list[Any] = []
+    of_items: dict[str, list[Any]] = {name: [] for name in items}
+    users = xxhash64(rows.column("user_id"))
+    positives = {}
+    if any(one.of == "item" for one in spec.slicings):
+        positives = {name: xxhash64(ids.filter(pa.array(labels[name].positive))) for name, ids in items.items()}
+    first = 0
     for slicing in spec.slicings:
         missing = slicing.n_codes - 1
         if slicing.of == "user":
-            users = xxhash64(rows.column("user_id")) if users is None else users
             table = loaded(spec.user_tables[slicing.table])
             of_users.append(first + table.values(slicing.name, users, missing).astype(np.int64))
         else:
             table = loaded(spec.item_tables[slicing.table])
-            for name, ids in items.items():
-                if name not in positives:
-                    positives[name] = xxhash64(ids.filter(pa.array(labels[name].positive)))
-            of_items.append(
-                {
-                    name: first + table.values(slicing.name, keys, missing).astype(np.int64)
-                    for name, keys in positives.items()
-                }
-            )
+            for name, keys in positives.items():
+                of_items[name].append(first + table.values(slicing.name, keys, missing).astype(np.int64))
         first += slicing.n_codes
-    return SliceCodes(of_users, of_items)
+    return SliceCodes(
+        np.array(of_users, np.int64).reshape(-1, rows.num_rows),
+        {name: np.array(codes, np.int64) for name, codes in of_items.items()},
+    )
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

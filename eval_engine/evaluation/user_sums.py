@@ -32,22 +32,26 @@ from eval_engine.metric import Metric
 from eval_engine.statistics.bucket_sums import (
     N_BUCKETS,
     N_COARSE,
+    NOTHING_KEPT,
+    Factors,
     Sums,
     add,
     add_denominators,
     add_numerators,
-    add_numerators_again,
+    add_scaled,
     bucket_of,
     exchange_denominators,
     no_sums,
 )
 
+NO_FACTOR = np.empty(0)
+
 
 class SliceCodes(NamedTuple):
     """The slices of some users and of their positives: numbers in EvaluationSpec.slice_names."""
 
-    users: Sequence[Ints]  # of each slicing of users: of each user
-    items: Sequence[Mapping[str, Ints]]  # of each slicing of items, by label set: of each positive
+    users: Ints  # (n_slicings of users, n_users)
+    items: Mapping[str, Ints]  # by label set: (n_slicings of items, n_positives)
 
 
 class UserSums:
@@ -70,8 +74,9 @@ class UserSums:
         """
         bucket = bucket_of(hashes)
         values = np.empty((len(self._compared), hashes.size), np.float32)
+        places: dict[int, Ints] = {}
         for group in self._groups:
-            group.add(batch, bucket, codes, self._compared, values)
+            group.add(batch, bucket, codes, places, self._compared, values)
         for formula, metric in self._not_asked:
             terms = formula.of(
                 batch, formula.estimator.view(batch), slice(None), metric.k, self._spec.ties, **metric.parameters
@@ -133,15 +138,18 @@ class _GroupSums:
         batch: UserBatch,
         bucket: Ints,
         codes: SliceCodes,
+        places_of: dict[int, Ints],
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
     ) -> None:
-        """Add users, and fill in the values on which models are compared."""
+        """Add users, and fill in the values on which models are compared. places_of: by view of slices of items: the
+        place of each of its users; filled in.
+        """
         view, coarse = self._estimator.view(batch), bucket % N_COARSE
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
-        if self._slices is not None:
-            places += [(self._slices, self._slices.of(code * N_COARSE + coarse, kinds), False) for code in codes.users]
+        if self._slices is not None and len(codes.users):
+            places.append((self._slices, self._slices.of(codes.users * N_COARSE + coarse, kinds), False))
         self._add(batch, view, slice(None), places, compared, values)
         if self._slices is None or self._zero is None:
             return
@@ -150,16 +158,17 @@ class _GroupSums:
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
         add(self._zero.base, empty, None, rows)
-        for n, by_set in enumerate(codes.items):
-            sliced, users, code = view.sliced(str(n), by_set[view.label_set], len(self._spec.slice_names()))
-            place = code * N_COARSE + coarse[users]
-            if kinds0 is None and self._formula.denominator:
-                self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
-                continue
-            gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
-            add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
-            row = self._slices.of(place, self._kinds(batch, sliced))
-            self._add(batch, sliced, users, [(self._slices, row, False)], {}, values)
+        sliced, users, code = view.sliced(codes.items[view.label_set], len(self._spec.slice_names()))
+        if id(sliced) not in places_of:  # the same for every group of this view
+            places_of[id(sliced)] = code * N_COARSE + coarse[users]
+        place = places_of[id(sliced)]
+        if kinds0 is None and self._formula.denominator:
+            self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
+            return
+        gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
+        add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
+        row = self._slices.of(place, self._kinds(batch, sliced))
+        self._add(batch, sliced, users, [(self._slices, row, False)], {}, values)
 
     def _add(
         self,
@@ -171,36 +180,69 @@ class _GroupSums:
         values: npt.NDArray[np.float32],
         replaced: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the users of a view to the rows of each place (True: with bounds). replaced: denominators already in the
-        sums, which the users' denominators replace.
+        """Add the users of a view to the rows of each place (True: with bounds). A place has one row of each user, or
+        several, (n, n_users). replaced: denominators already in the sums, which the users' denominators replace.
         """
         metrics = self._group.metrics
         if self._formula.denominator is None:
             first = self._terms(batch, view, users, metrics[0])
-            for sums, row, bounded in places:
+            for sums, rows, bounded in places:
                 bounds = self._bounds(batch, view, users, first, metrics[0]) if bounded else None
-                add(sums.cell(0), first, bounds, row)
+                for row in np.atleast_2d(rows):
+                    add(sums.cell(0), first, bounds, row)
             self._keep(first.numerator, first.denominator, None, metrics[0], compared, values)
             return
         denominator = self._formula.denominators(batch, view, users)
-        for sums, row, _ in places:
-            if replaced is None:
-                add_denominators(sums.base, denominator, row)
-            else:
-                exchange_denominators(sums.base, replaced, denominator, row)
+        for sums, rows, _ in places:
+            for row in np.atleast_2d(rows):
+                if replaced is None:
+                    add_denominators(sums.base, denominator, row)
+                else:
+                    exchange_denominators(sums.base, replaced, denominator, row)
+        if self._formula.scaled is not None:
+            self._add_scaled(batch, view, users, places, denominator, compared, values)
+            return
         for n, metric in enumerate(metrics):
-            active, some = view.active(metric.k)
-            named = active if isinstance(users, slice) else users[active]
+            active = view.active(metric.k)
+            some, named = view.of(active), active if isinstance(users, slice) else users[active]
             terms = self._terms(batch, some, named, metric)
             if not np.array_equal(terms.denominator, denominator[active]):
                 raise ValueError(
                     f"{self._formula}: the denominators of its terms at {metric} are not those that it declares"
                 )
-            sums, row, bounded = places[0]
-            bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
-            add_numerators(sums.cell(n), terms, bounds, row[active])
-            add_numerators_again([(other.cell(n), row[active]) for other, row, _ in places[1:]], terms)
+            for sums, rows, bounded in places:
+                bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
+                add_numerators(sums.cell(n), terms, bounds, rows[..., active])
             self._keep(terms.numerator, denominator, active, metric, compared, values)
+
+    def _add_scaled(
+        self,
+        batch: UserBatch,
+        view: Labelled,
+        users: "Ints | slice",
+        places: "list[tuple[_Rows, Ints, bool]]",
+        denominator: npt.NDArray[np.float64],
+        compared: Mapping[tuple[str, Metric], int],
+        values: npt.NDArray[np.float32],
+    ) -> None:
+        """Add the numerators of the users of a view, where they are scaled sums."""
+        assert self._formula.scaled is not None
+        weight, ties = self._formula.weights(batch, view, users), self._spec.ties
+        for n, metric in enumerate(self._group.metrics):
+            what, *given = self._formula.scaled(view, metric.k, **metric.parameters)
+            factors = Factors(*(NO_FACTOR if one is None else one for one in (*given, weight)))
+            total, active = view.summed(what, metric.k, ties), view.active(metric.k)
+            number = compared.get((str(self._formula), metric))
+            kept = NOTHING_KEPT if number is None else values[number]
+            kept[:] = 0.0
+            for sums, rows, bounded in places:
+                bounds = None
+                if bounded:
+                    tied = view.tied_view[1]
+                    low, high = (tied.summed(what, metric.k, one) for one in ("strict", "optimistic"))
+                    bounds = view.tied_number, low, high
+                add_scaled(sums.cell(n), total, factors, denominator, active, rows, bounds, kept)
+            kept[denominator == 0 if kept.size else slice(0)] = np.nan
 
     def _keep(
         self,
@@ -276,7 +318,9 @@ class _Rows:
         return Sums(*(x[n] for x in self._cells))
 
     def of(self, place: Ints, kinds: Ints | None) -> Ints:
-        """The row of each user, by place (slice and bucket) and stratum (n_users, 3)."""
+        """The row of each user, by place (slice and bucket; one of each user, or several, (n, n_users)) and stratum
+        (n_users, 3).
+        """
         if kinds is None:
             return place
         distinct, which = _distinct(kinds)

@@ -8,7 +8,7 @@ run and machine:
 Numbers are rounded once to a multiple of 1e-12 and added as integers, with whole parts and fractions kept separately:
 any order of addition gives the same bits, and a term can be subtracted again exactly. Most users have no hit:
 denominators are summed once for all cutoffs (add_denominators), and each cutoff adds the numerators of the few users
-with a hit (add_numerators).
+with a hit (add_numerators, add_scaled).
 """
 
 from typing import NamedTuple
@@ -27,6 +27,10 @@ COUNTS = ("n_users", "n_left_out", "n_unknown")
 SUMS = ("a", "b", "aa", "ab", "bb", "a_low", "a_high")
 LIMB = np.int64(SCALE)
 NO_BOUNDS = (np.empty(0), np.empty(0))
+NOTHING_KEPT = np.empty(0, np.float32)
+LARGEST_TERM = 2.0**30  # its square can be added to any sum below LARGEST_SUM
+MOST_AT_ONCE = 1 << 16  # users of add_scaled
+LARGEST_SMALL = 2.0**20  # the sum of so many squares is an int64
 
 
 class Sums(NamedTuple):
@@ -55,8 +59,7 @@ def add(
     """
     a, b = terms
     low, high = bounds or (a, a)
-    _check(sums, a, b, low, high)
-    _add(a, b, low, high, row, sign, *sums)
+    _refuse(a, b, *_add(a, b, low, high, row, sign, *sums))
 
 
 def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
@@ -67,39 +70,69 @@ def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
 
 def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
     """Replace the denominators of users who are already in the sums of their rows, with numerators 0."""
-    differ = np.flatnonzero(old != new)
-    if differ.size:
-        add_denominators(sums, old[differ], row[differ], -1)
-        add_denominators(sums, new[differ], row[differ])
+    wrong, largest = _exchange(old, new, row, *sums)
+    if wrong >= 0:
+        _refuse(np.zeros(new.size), new, wrong, largest)
 
 
 def add_numerators(
-    sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, row: Ints
+    sums: Sums, terms: tuple[Doubles, Doubles], bounds: tuple[Doubles, Doubles] | None, rows: Ints
 ) -> None:
-    """Add the remaining terms of users whose denominators are already in the sums."""
+    """Add the remaining terms of users whose denominators are already in the sums. rows: of each user, or (n, n_users):
+    each user is added to n rows.
+    """
     a, b = terms
-    low, high = bounds or (a, a)
-    _check(sums, a, b, low, high)
-    _add_numerators(a, b, low, high, row, *sums)
+    low, high = bounds or NO_BOUNDS
+    _refuse(a, b, *_add_numerators(a, b, low, high, np.atleast_2d(rows), *sums))
 
 
-def add_numerators_again(places: list[tuple[Sums, Ints]], terms: tuple[Doubles, Doubles]) -> None:
-    """Add the same terms to further sums, without bounds; the terms were checked when they were first added."""
-    for sums, row in places:
-        _add_numerators(*terms, *NO_BOUNDS, row, *sums)
+class Factors(NamedTuple):
+    """What a sum over a user's positives is multiplied with, each of every user; empty: nothing."""
+
+    up: Doubles
+    down: Doubles  # 0: the result is 0
+    most: Doubles  # upper bound of the result
+    weight: Doubles  # of the user
 
 
-def _check(sums: Sums, a: Doubles, b: Doubles, low: Doubles, high: Doubles) -> None:
-    wrong, largest = _checked(a, b, low, high)
+def add_scaled(
+    sums: Sums,
+    total: Doubles,
+    factors: Factors,
+    denominators: Doubles,
+    active: Ints,
+    rows: Ints,
+    bounds: tuple[Ints, Doubles, Doubles] | None = None,
+    out: npt.NDArray[np.float32] = NOTHING_KEPT,
+) -> None:
+    """As add_numerators, for numerators weight * min(total * up / down, most) of the active users: no array of terms is
+    made. bounds: of each user the number in the two following arrays, or -1; totals with every tie broken against and
+    for the model. out: is filled with the numerators.
+    """
+    if active.size > MOST_AT_ONCE:
+        for start in range(0, active.size, MOST_AT_ONCE):
+            add_scaled(sums, total, factors, denominators, active[start : start + MOST_AT_ONCE], rows, bounds, out)
+        return
+    tied, low, high = bounds or (np.empty(0, np.int64), *NO_BOUNDS)
+    wrong, largest, numerator = _add_scaled(
+        total, *factors, denominators, active, np.atleast_2d(rows), tied, low, high, *sums, out
+    )
     if wrong >= 0:
-        raise ValueError(
-            f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the "
-            "denominator NaN or negative"
-        )
-    if largest**2 * max(a.size, 1) + float(np.abs(sums.whole).max(initial=0)) >= LARGEST_SUM:
+        _refuse(np.full(wrong + 1, numerator), denominators, wrong, largest)
+
+
+def _refuse(a: Doubles, b: Doubles, wrong: int, largest: float) -> None:
+    """An error if a user's terms are invalid, or if a sum is too large. wrong: number of the user, or -1."""
+    if wrong < 0:
+        return
+    if largest > 0:
         raise ValueError(
             f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller"
         )
+    raise ValueError(
+        f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the "
+        "denominator NaN or negative"
+    )
 
 
 def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
@@ -115,23 +148,12 @@ def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
 
 
 @compiled
-def _checked(a, b, low, high):  # type: ignore[no-untyped-def]
-    """The first user with invalid terms, or -1; and the largest absolute term."""
-    largest = 0.0
-    for u in range(a.size):
-        if np.isinf(a[u]) or not 0.0 <= b[u] < np.inf:
-            return u, largest
-        if b[u] > 0.0 and not np.isnan(a[u]):
-            if not (abs(low[u]) < np.inf and abs(high[u]) < np.inf):
-                return u, largest
-            largest = max(largest, max(max(abs(a[u]), b[u]), max(abs(low[u]), abs(high[u]))))
-    return -1, largest
-
-
-@compiled
 def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-untyped-def]
+    """The first user with invalid terms or a sum that is too large, or -1; and the largest term in the second case."""
     for u in range(a.size):
         r, x, y = row[u], a[u], b[u]
+        if np.isinf(x) or not 0.0 <= y < np.inf:
+            return u, 0.0
         if y == 0.0:
             counts[r, 1] += sign
             continue
@@ -144,6 +166,12 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
             whole[r, 4] += sign
             if x == 0.0 and low[u] == 0.0 and high[u] == 0.0:
                 continue
+        if not (abs(low[u]) < np.inf and abs(high[u]) < np.inf):
+            return u, 0.0
+        largest = max(max(abs(x), y), max(abs(low[u]), abs(high[u])))
+        if largest > LARGEST_TERM:
+            return u, largest
+        if y == 1.0:
             _add_one(whole, part, r, 3, x, sign)
         else:
             _add_one(whole, part, r, 1, y, sign)
@@ -153,27 +181,189 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
         _add_one(whole, part, r, 2, x * x, sign)
         _add_one(whole, part, r, 5, low[u], sign)
         _add_one(whole, part, r, 6, high[u], sign)
+        if _full(whole, r):
+            return u, largest
+    return -1, 0.0
 
 
 @compiled
-def _add_numerators(a, b, low, high, row, counts, whole, part):  # type: ignore[no-untyped-def]
+def _exchange(old, new, row, counts, whole, part):  # type: ignore[no-untyped-def]
+    """As _add, for two denominators of each user: the first is subtracted, the second added."""
+    for u in range(new.size):
+        x, y, r = old[u], new[u], row[u]
+        if x == y:
+            continue
+        if not 0.0 <= y < np.inf:
+            return u, 0.0
+        if y > LARGEST_TERM:
+            return u, y
+        counts[r, 0 if x > 0.0 else 1] -= 1
+        counts[r, 0 if y > 0.0 else 1] += 1
+        if x == 0.0 and y == 1.0:  # a mean over users with a positive
+            whole[r, 1] += 1
+            whole[r, 4] += 1
+            continue
+        _add_one(whole, part, r, 1, x, -1)
+        _add_one(whole, part, r, 4, x * x, -1)
+        _add_one(whole, part, r, 1, y, 1)
+        _add_one(whole, part, r, 4, y * y, 1)
+        if _full(whole, r):
+            return u, y
+    return -1, 0.0
+
+
+@compiled
+def _add_numerators(a, b, low, high, rows, counts, whole, part):  # type: ignore[no-untyped-def]
+    """As _add, for users whose denominators are in the sums."""
     bounded = low.size > 0
     for u in range(a.size):
-        r, x, y = row[u], a[u], b[u]
+        x, y = a[u], b[u]
+        if np.isinf(x) or not 0.0 <= y < np.inf:
+            return u, 0.0
         if y == 0.0:
             continue
         if np.isnan(x):  # the sums hold no denominators of such users
+            for n in range(rows.shape[0]):
+                r = rows[n, u]
+                counts[r, 2] += 1
+                _add_one(whole, part, r, 1, y, -1)
+                _add_one(whole, part, r, 4, y * y, -1)
+            continue
+        largest = max(abs(x), y)
+        if bounded:
+            if not (abs(low[u]) < np.inf and abs(high[u]) < np.inf):
+                return u, 0.0
+            largest = max(largest, max(abs(low[u]), abs(high[u])))
+        if largest > LARGEST_TERM:
+            return u, largest
+        if x != 0.0:
+            one, two, three = _split(x), _split(x * x), _split(x * y)
+            for n in range(rows.shape[0]):
+                r = rows[n, u]
+                _add_split(whole, part, r, 0, one)
+                _add_split(whole, part, r, 2, two)
+                _add_split(whole, part, r, 3, three)
+                if _full(whole, r):
+                    return u, largest
+        if bounded and (low[u] != 0.0 or high[u] != 0.0):
+            for n in range(rows.shape[0]):
+                _add_one(whole, part, rows[n, u], 5, low[u], 1)
+                _add_one(whole, part, rows[n, u], 6, high[u], 1)
+    return -1, 0.0
+
+
+@compiled
+def _add_scaled(  # type: ignore[no-untyped-def]
+    total, up, down, most, weight, b, active, rows, tied, low, high, counts, whole, part, out
+):
+    """As _add_numerators; and the numerator of the user who is refused. Whole parts and rests of MOST_AT_ONCE users at
+    most are added without carry, and go to the sums at the end. No function with arrays is called for a usual user:
+    that would take longer than the work.
+    """
+    bounded, kept = tied.size > 0, out.size > 0
+    small = np.zeros((whole.shape[0], 10), np.int64)
+    for i in range(active.size):
+        u = active[i]
+        y, x = b[u], total[u]
+        if y == 0.0:
+            continue
+        least, greatest = x, x
+        if bounded and tied[u] >= 0:
+            least, greatest = low[tied[u]], high[tied[u]]
+        if up.size:
+            x, least, greatest = x * up[u], least * up[u], greatest * up[u]
+        if down.size:
+            d = down[u]
+            x, least, greatest = (x / d, least / d, greatest / d) if d > 0.0 else (0.0, 0.0, 0.0)
+        if most.size:  # NaN stays
+            m = most[u]
+            x, least, greatest = m if x > m else x, m if least > m else least, m if greatest > m else greatest
+        if weight.size:
+            x, least, greatest = x * weight[u], least * weight[u], greatest * weight[u]
+        if kept:
+            out[u] = x
+        largest = max(max(abs(x), y), max(abs(least), abs(greatest)))
+        if not largest < LARGEST_SMALL or not y > 0.0:
+            if not _add_unusual(x, y, least, greatest, u, rows, bounded, counts, whole, part):
+                return u, 0.0 if np.isinf(x) or not 0.0 <= y < np.inf or not largest < np.inf else largest, x
+            continue
+        a0, a1 = _split(x)
+        aa0, aa1 = _split(x * x)
+        ab0, ab1 = (a0, a1) if y == 1.0 else _split(x * y)
+        for n in range(rows.shape[0]):
+            r = rows[n, u]
+            small[r, 0] += a0
+            small[r, 1] += a1
+            small[r, 2] += aa0
+            small[r, 3] += aa1
+            small[r, 4] += ab0
+            small[r, 5] += ab1
+        if bounded:
+            l0, l1 = _split(least)
+            h0, h1 = _split(greatest)
+            for n in range(rows.shape[0]):
+                r = rows[n, u]
+                small[r, 6] += l0
+                small[r, 7] += l1
+                small[r, 8] += h0
+                small[r, 9] += h1
+    for r in range(small.shape[0]):
+        for n, place in enumerate((0, 2, 3, 5, 6)):
+            rest = part[r, place] + small[r, 2 * n + 1]
+            above = rest // LIMB if rest >= LIMB else 0
+            whole[r, place] += small[r, 2 * n] + above
+            part[r, place] = rest - above * LIMB
+        if _full(whole, r):
+            return active[0], LARGEST_SMALL, LARGEST_SMALL
+    return -1, 0.0, 0.0
+
+
+@compiled
+def _add_unusual(x, y, least, greatest, u, rows, bounded, counts, whole, part):  # type: ignore[no-untyped-def]
+    """Add a user whose terms are large or unknown; False if they are invalid or too large."""
+    if np.isinf(x) or not 0.0 < y < np.inf:
+        return False
+    if np.isnan(x):  # the sums hold no denominators of such users
+        for n in range(rows.shape[0]):
+            r = rows[n, u]
             counts[r, 2] += 1
             _add_one(whole, part, r, 1, y, -1)
             _add_one(whole, part, r, 4, y * y, -1)
-            continue
-        if x != 0.0:
-            _add_one(whole, part, r, 0, x, 1)
-            _add_one(whole, part, r, 2, x * x, 1)
-            _add_one(whole, part, r, 3, x * y, 1)
-        if bounded and (low[u] != 0.0 or high[u] != 0.0):
-            _add_one(whole, part, r, 5, low[u], 1)
-            _add_one(whole, part, r, 6, high[u], 1)
+        return True
+    if not max(max(abs(x), y), max(abs(least), abs(greatest))) <= LARGEST_TERM:
+        return False
+    for n in range(rows.shape[0]):
+        r = rows[n, u]
+        _add_one(whole, part, r, 0, x, 1)
+        _add_one(whole, part, r, 2, x * x, 1)
+        _add_one(whole, part, r, 3, x * y, 1)
+        if bounded:
+            _add_one(whole, part, r, 5, least, 1)
+            _add_one(whole, part, r, 6, greatest, 1)
+        if _full(whole, r):
+            return False
+    return True
+
+
+@compiled
+def _full(whole, r):  # type: ignore[no-untyped-def]
+    """Whether a sum of squares or products is so large that the next term might overflow; the others are smaller."""
+    return max(whole[r, 2], max(abs(whole[r, 3]), whole[r, 4])) >= LARGEST_SUM
+
+
+@compiled
+def _split(value):  # type: ignore[no-untyped-def]
+    """The whole part, and the rest in units of 1e-12."""
+    floor = np.floor(value)
+    return np.int64(floor), np.int64(np.rint((value - floor) * 1e12))
+
+
+@compiled
+def _add_split(whole, part, r, n, value):  # type: ignore[no-untyped-def]
+    rest = part[r, n] + value[1]
+    over = np.int64(rest >= LIMB)
+    whole[r, n] += value[0] + over
+    part[r, n] = rest - over * LIMB
 
 
 @compiled

@@ -9,9 +9,9 @@ Users with n_u > 0 and, where labels are a sample, e_u > 1.
 
 import numpy as np
 
-from eval_engine.estimators.estimator import Doubles, Terms, divided, mean_over
+from eval_engine.estimators.estimator import Doubles
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel
 
 
 def usable(labelled: Labelled) -> Doubles:
@@ -20,25 +20,23 @@ def usable(labelled: Labelled) -> Doubles:
     return ((labelled.n_positive > 0) & several).astype(np.float64)
 
 
-def average_precision(labelled: Labelled, k: int, ties: str) -> Terms:
-    """The estimated average precision, and 1, of each user with a labelled positive and, in a sample, two labels or
-    more.
-    """
-    precisions = divided(labelled.precisions(k, ties), labelled.total * labelled.scale)
+def average_precision(labelled: Labelled, k: int) -> ScaledSum:
+    """The estimated average precision."""
     known = labelled.complete & (labelled.weight is None)
     # the upper bound of a sum over tied pairs can exceed 1
-    return mean_over(usable(labelled) > 0, np.where(known, np.minimum(precisions, 1.0), precisions))
+    most = np.where(known, 1.0, np.inf) if known.any() else None
+    return ScaledSum("precisions", down=labelled.total * labelled.scale, most=most)
 
 
 MAP = MetricKernel(
     "map",
     at_k=True,
     means={
-        "macro": Kernel(
+        "macro": sum_kernel(
             average_precision,
+            usable,
             "several",
             "average precision at k",
-            denominator=usable,
             sampled="consistent as exposures grow, biased for few of them",
         )
     },

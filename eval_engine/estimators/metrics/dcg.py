@@ -3,19 +3,18 @@
 mean    w sum discount(rank_i), all labelled users
 """
 
-from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
 
 
-def dcg(labelled: Labelled, k: int, ties: str) -> Terms:
-    """The scaled-up sum of discounts and 1 of each user with a label."""
-    return mean_over(labelled.n_labelled > 0, labelled.gained("discount", k, ties) * labelled.scale)
+def dcg(labelled: Labelled, k: int) -> ScaledSum:
+    """The scaled-up sum of discounts."""
+    return ScaledSum("discount", labelled.scale)
 
 
 DCG = MetricKernel(
     "dcg",
     at_k=True,
-    means={"mean": Kernel(dcg, "labelled", "the DCG of the list at k", denominator=with_label)},
+    means={"mean": sum_kernel(dcg, with_label, "labelled", "the DCG of the list at k")},
     compared_as="ndcg",
 )

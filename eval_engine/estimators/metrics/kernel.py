@@ -11,7 +11,8 @@ probability: Horvitz-Thompson; ratios: Hajek). With complete labels w = 1.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,17 @@ from eval_engine.metric import Parameter
 
 PARTIAL = "their positives are beyond the end of a partial list, where ranks cannot be known"
 Users = Literal["labelled", "positive", "both", "several"]
+
+
+class ScaledSum(NamedTuple):
+    """A numerator min(sum * up / down, most): the sum over a user's positives (Labelled.summed) times factors of the
+    user. None: no such factor.
+    """
+
+    what: str  # hits, discount, inverse, power(p), precisions
+    up: Doubles | None = None
+    down: Doubles | None = None  # where it is 0, the numerator is 0
+    most: Doubles | None = None
 
 
 class Kernel(NamedTuple):
@@ -37,6 +49,35 @@ class Kernel(NamedTuple):
     denominator: Callable[[Labelled], Doubles] | None = None
     sampled: str = ""  # description of the effect of sampling
     unknown: str = PARTIAL  # why a numerator is NaN
+    scaled: Callable[..., ScaledSum] | None = None  # (labelled, k, parameters): the numerators of sum_kernel
+
+
+def sum_kernel(
+    scaled: Callable[..., ScaledSum],
+    denominator: Callable[[Labelled], Doubles],
+    users: Users,
+    quantity: str,
+    **more: Any,
+) -> Kernel:
+    """A metric whose numerator is a scaled sum: evaluation adds it up without an array of terms for each cutoff."""
+    return Kernel(partial(_terms, scaled, denominator), users, quantity, denominator=denominator, scaled=scaled, **more)
+
+
+def _terms(
+    scaled: Callable[..., ScaledSum],
+    denominator: Callable[[Labelled], Doubles],
+    labelled: Labelled,
+    k: int,
+    ties: str,
+    **parameters: float,
+) -> Terms:
+    """The terms of a scaled sum."""
+    what, up, down, most = scaled(labelled, k, **parameters)
+    a, b = labelled.summed(what, k, ties), denominator(labelled)
+    a = a if up is None else a * up
+    a = a if down is None else np.divide(a, down, out=np.zeros(a.size), where=down > 0)
+    a = a if most is None else np.minimum(a, most)
+    return Terms(np.where(b > 0, a, 0.0), b)
 
 
 def with_label(labelled: Labelled) -> Doubles:

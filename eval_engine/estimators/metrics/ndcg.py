@@ -4,36 +4,30 @@ macro   DCG_u / IDCG(k, n_u), users with n_u > 0: complete labels only; given n_
 mean    w DCG_u / IDCG(k, w n_u), all labelled users, n_u = 0 counting 0; IDCG is linear between whole numbers
 """
 
-import numpy as np
-
-from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label, with_positive
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label, with_positive
 
 
-def ndcg_macro(labelled: Labelled, k: int, ties: str) -> Terms:
-    """DCG over the best possible DCG, and 1, of each user with a positive."""
-    ideal = labelled.ideal_dcg(k, labelled.n_positive)
-    return mean_over(labelled.n_positive > 0, divided(labelled.gained("discount", k, ties), ideal))
+def ndcg_macro(labelled: Labelled, k: int) -> ScaledSum:
+    """DCG over the best possible DCG."""
+    return ScaledSum("discount", down=labelled.ideal_dcg(k, labelled.n_positive))
 
 
-def ndcg_mean(labelled: Labelled, k: int, ties: str) -> Terms:
-    """For each labelled user: DCG over the DCG of the estimated number of positives (0 where that is 0), and 1."""
-    ideal = labelled.ideal_dcg(k, labelled.total * labelled.scale)
-    share = divided(labelled.gained("discount", k, ties) * labelled.scale, ideal)
-    return mean_over(labelled.n_labelled > 0, np.where(labelled.n_positive > 0, share, 0.0))
+def ndcg_mean(labelled: Labelled, k: int) -> ScaledSum:
+    """DCG over the DCG of the estimated number of positives; 0 where that is 0."""
+    return ScaledSum("discount", labelled.scale, labelled.ideal_dcg(k, labelled.total * labelled.scale))
 
 
 NDCG = MetricKernel(
     "ndcg",
     at_k=True,
     means={
-        "macro": Kernel(ndcg_macro, "positive", "nDCG at k", complete_only=True, denominator=with_positive),
-        "mean": Kernel(
+        "macro": sum_kernel(ndcg_macro, with_positive, "positive", "nDCG at k", complete_only=True),
+        "mean": sum_kernel(
             ndcg_mean,
+            with_label,
             "labelled",
             "nDCG at k, 0 for users without a positive",
-            denominator=with_label,
             sampled="consistent as exposures grow, too low for few of them",
         ),
     },

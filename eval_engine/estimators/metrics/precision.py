@@ -3,19 +3,20 @@
 mean    w m_u / k, all labelled users          m_u: positives in the top k, expected under ties
 """
 
-from eval_engine.estimators.estimator import Terms, mean_over
+import numpy as np
+
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
 
 
-def precision(labelled: Labelled, k: int, ties: str) -> Terms:
-    """w m_u / k and 1 of each user with a label."""
-    return mean_over(labelled.n_labelled > 0, labelled.gained("hits", k, ties) * labelled.scale / k)
+def precision(labelled: Labelled, k: int) -> ScaledSum:
+    """w m_u / k."""
+    return ScaledSum("hits", labelled.scale, np.full(labelled.n_users, float(k)))
 
 
 PRECISION = MetricKernel(
     "precision",
     at_k=True,
-    means={"mean": Kernel(precision, "labelled", "the share of positives among the top k", denominator=with_label)},
+    means={"mean": sum_kernel(precision, with_label, "labelled", "the share of positives among the top k")},
     compared_as="recall",
 )

@@ -7,21 +7,19 @@ The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a s
 random exposure is unbiased.
 """
 
-from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_label
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
 from eval_engine.metric import Parameter
 
 
-def rbp(labelled: Labelled, k: int, ties: str, p: float) -> Terms:
-    """The scaled-up sum of (1 - p) p^(rank - 1) and 1 of each user with a label."""
-    gain = labelled.gained(f"power({p:.12g})", k, ties)
-    return mean_over(labelled.n_labelled > 0, (1 - p) * gain * labelled.scale)
+def rbp(labelled: Labelled, k: int, p: float) -> ScaledSum:
+    """The scaled-up sum of (1 - p) p^(rank - 1)."""
+    return ScaledSum(f"power({p:.12g})", (1 - p) * labelled.scale)
 
 
 RBP = MetricKernel(
     "rbp",
     at_k=True,
-    means={"mean": Kernel(rbp, "labelled", "the rank-biased precision of the list at k", denominator=with_label)},
+    means={"mean": sum_kernel(rbp, with_label, "labelled", "the rank-biased precision of the list at k")},
     parameters={"p": Parameter(0.8, 0.0, 1.0)},
 )

@@ -13,8 +13,10 @@ from eval_engine.estimators.metrics.coverage import coverage
 from eval_engine.estimators.metrics.gini import gini
 from eval_engine.estimators.metrics.mrr import reciprocal_rank
 from eval_engine.estimators.metrics.r_precision import r_precision
-from eval_engine.estimators.metrics.rbp import rbp
+from eval_engine.estimators.registry import METRICS
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
+
+rbp = METRICS["rbp"].means["mean"].terms
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf])
 LISTS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=6)

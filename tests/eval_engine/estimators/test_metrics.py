@@ -12,16 +12,18 @@ from sklearn.metrics import roc_auc_score
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.auc import auc
-from eval_engine.estimators.metrics.average_precision import average_precision
-from eval_engine.estimators.metrics.dcg import dcg
 from eval_engine.estimators.metrics.hit_rate import chance_of_a_positive, hit_rate
-from eval_engine.estimators.metrics.ndcg import ndcg_macro, ndcg_mean
-from eval_engine.estimators.metrics.precision import precision
-from eval_engine.estimators.metrics.recall import recall_macro
 from eval_engine.estimators.registry import METRICS, formula, formulas
 from eval_engine.estimators.user_batch import batch_of
 from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
+
+average_precision = METRICS["map"].means["macro"].terms
+dcg = METRICS["dcg"].means["mean"].terms
+ndcg_macro = METRICS["ndcg"].means["macro"].terms
+ndcg_mean = METRICS["ndcg"].means["mean"].terms
+precision = METRICS["precision"].means["mean"].terms
+recall_macro = METRICS["recall"].means["macro"].terms
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf])
 N_USERS, N_ITEMS = 40, 30

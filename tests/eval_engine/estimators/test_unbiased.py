@@ -11,16 +11,18 @@ import pytest
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.auc import auc
-from eval_engine.estimators.metrics.dcg import dcg
 from eval_engine.estimators.metrics.hit_rate import hit_rate
-from eval_engine.estimators.metrics.ndcg import ndcg_mean
-from eval_engine.estimators.metrics.precision import precision
-from eval_engine.estimators.metrics.rbp import rbp as rbp_of
-from eval_engine.estimators.metrics.recall import recall_macro, recall_micro
-from eval_engine.estimators.registry import formula
+from eval_engine.estimators.registry import METRICS, formula
 from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
+
+dcg = METRICS["dcg"].means["mean"].terms
+ndcg_mean = METRICS["ndcg"].means["mean"].terms
+precision = METRICS["precision"].means["mean"].terms
+rbp_of = METRICS["rbp"].means["mean"].terms
+recall_macro = METRICS["recall"].means["macro"].terms
+recall_micro = METRICS["recall"].means["micro"].terms
 
 N = 6
 SCORES = np.array(

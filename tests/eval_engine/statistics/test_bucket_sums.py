@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_engine.statistics.bucket_sums import (
+    MOST_AT_ONCE,
     N_BUCKETS,
     SUMS,
+    Factors,
     Sums,
     add,
     add_denominators,
     add_numerators,
+    add_scaled,
     added,
     bucket_of,
     exchange_denominators,
@@ -101,8 +104,9 @@ def test_sums_too_large_to_be_added_to():
     """Each batch alone would do."""
     found, large = no_sums(1), np.full(40, 3e8)
     add(found, (large, np.ones(40)), None, np.zeros(40, np.int64))
+    copy = Sums(*(x.copy() for x in found))
     with pytest.raises(ValueError, match="cannot be summed exactly"):
-        add(found, (large, np.ones(40)), None, np.zeros(40, np.int64))
+        add(copy, (large, np.ones(40)), None, np.zeros(40, np.int64))
     both = Sums(*(np.concatenate([x, x]) for x in found))
     with pytest.raises(ValueError, match="cannot be added exactly"):
         added(both, np.zeros(2, np.int64), 1)
@@ -112,6 +116,67 @@ def test_sums_too_large_to_be_added_to():
 def test_a_bound_that_is_no_number():
     with pytest.raises(ValueError, match="user 0 has numerator"):
         summed((np.ones(1), np.ones(1)), np.array([np.nan]), np.ones(1), np.zeros(1, np.int64), 1)
+
+
+TOTALS = NUMBERS | st.sampled_from([2.0**21, -3e6])
+OPTIONAL = st.none() | st.just(0.5)
+
+
+@given(
+    st.lists(st.tuples(TOTALS, st.sampled_from([0.0, 1.0, 2.5]), st.booleans(), st.booleans()), max_size=30),
+    *[OPTIONAL] * 4,
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_scaled_sums_are_what_their_terms_give(users, up, down, most, weight, bounded):
+    n = len(users)
+    total, b = np.array([u[0] for u in users], np.float64), np.array([u[1] for u in users], np.float64)
+    tied = np.array([u[2] for u in users], np.bool_)
+    active = np.flatnonzero([u[3] for u in users])
+    row = np.arange(n) % 3
+    rows = np.stack([row, 3 + row])
+    factors = [
+        np.empty(0) if x is None else np.arange(n) % 2 + x * (np.arange(n) % 3) for x in (up, down, most, weight)
+    ]
+    low, high = (np.where(np.isnan(total), 0.0, total + step) for step in (-1, 1))
+
+    def scaled(x):
+        x = x * (factors[0] if up else 1.0)
+        x = np.divide(x, factors[1], out=np.zeros(n), where=factors[1] > 0) if down else x
+        x = np.where(x > factors[2], factors[2], x) if most else x
+        return x * (factors[3] if weight else 1.0)
+
+    expected, found, kept = no_sums(6), no_sums(6), np.full(n, 7.0, np.float32)
+    bounds = tuple(np.where(tied, scaled(x), scaled(total))[active] for x in (low, high)) if bounded else None
+    add_numerators(expected, (scaled(total)[active], b[active]), bounds, rows[:, active])
+    number = np.where(tied, np.cumsum(tied) - 1, -1)
+    given_bounds = (number, low[tied], high[tied]) if bounded else None
+    add_scaled(found, total, Factors(*factors), b, active, rows, given_bounds, kept)
+    assert numbers(found) == numbers(expected)
+    assert (found.counts == expected.counts).all()
+    used = active[b[active] > 0]
+    np.testing.assert_array_equal(kept[used], scaled(total)[used].astype(np.float32))
+    assert (np.delete(kept, used) == 7).all()
+
+
+def test_more_users_than_are_added_at_once():
+    n = 2 * MOST_AT_ONCE + 5
+    found, expected, row, nothing = no_sums(2), no_sums(2), np.arange(n) % 2, np.empty(0)
+    total, b = np.random.default_rng(0).random(n) * 2.0**19, np.ones(n)
+    add_scaled(found, total, Factors(*[nothing] * 4), b, np.arange(n), row)
+    add_numerators(expected, (total, b), None, row)
+    assert numbers(found) == numbers(expected)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why"), [(np.inf, 1.0, "user 1"), (1.0, np.inf, "user 1"), (2.0**31, 1.0, "exactly")]
+)
+def test_scaled_sums_that_cannot_be_meant(x, y, why):
+    nothing = np.empty(0)
+    with pytest.raises(ValueError, match=why):
+        add_scaled(
+            no_sums(1), np.array([1.0, x]), Factors(*[nothing] * 4), np.array([1.0, y]), np.arange(2), np.zeros(2, int)
+        )
 
 
 def test_buckets_are_those_of_sql():
