@@ -94,8 +94,9 @@ class UserBuckets:
 def refuse_repeated(pairs: Repeated, file: Path, what: str) -> None:
     """Raises if a pair is there more than once."""
     if pairs.n_repeated:
+        rows = "row repeats" if pairs.n_repeated == 1 else "rows repeat"
         raise DataError(
-            f"{file}: {pairs.n_repeated:,} rows repeat a {what} of the same user and item, but the owner's file has "
+            f"{file}: {pairs.n_repeated:,} {rows} a {what} of the same user and item, but the owner's file has "
             "each pair once. Was it joined with another file? Unpack the download again."
         )
 
