@@ -57,6 +57,13 @@ class Training(StrEnum):
     BIG_MATRIX = "big_matrix"
 
 
+class Unlabelled(StrEnum):
+    """What becomes of pairs without a row in the small matrix, of KuaiRec."""
+
+    ZERO = "zero"
+    ABSENT = "absent"
+
+
 class Signal(StrEnum):
     """What is a positive, of KuaiRand."""
 
@@ -117,13 +124,16 @@ def kuairec(
         float, typer.Option("--lambda", min=1, help="the biased draw's weight of the k-th shortest is exp(-k / lambda)")
     ] = 1000,
     exposures: Annotated[int, typer.Option(min=1, help="pairs of a user that are exposed at random")] = 80,
+    unlabelled: Annotated[
+        Unlabelled, typer.Option(help="pairs that were never shown (0.4 %); zero: not positive; absent: not in truth")
+    ] = Unlabelled.ZERO,
     heldout: Heldout = 0,
     seed: Seed = 0,
 ) -> None:
     """KuaiRec: small_matrix.csv, big_matrix.csv, item_categories.csv and user_features.csv."""
     from eval_engine.inputs.public_data.kuairec import KUAIREC, Draw, convert
 
-    draw = Draw(training.value, share, scale, heldout, exposures, seed)
+    draw = Draw(training.value, share, scale, heldout, exposures, unlabelled.value, seed)
     _import("kuairec", KUAIREC, folder, to, draw._asdict(), lambda s, d, p: convert(s, draw, d, p))
 
 

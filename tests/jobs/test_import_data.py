@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from eval_engine.errors import ConfigError
+from eval_engine.inputs.public_data.pair_hash import held_out
 from eval_engine.lake.lake import Lake
 from eval_engine.tables import ESTIMATES
 from jobs import evaluate, rank, train
@@ -71,15 +72,12 @@ def test_coat_from_files_to_estimates(tmp_path: Path, spark: SparkSession) -> No
     assert models == {"random", "popularity", "average_rating", "item_knn", "mf", "mf_ips", "mf_autodebias"}
     assert {"ure_macro", "traditional", "holdout"} <= {estimator for _, estimator, _ in values}
     assert values["mf", "ure_macro", "recall@10"] > values["random", "ure_macro", "recall@10"] + 0.1
-    # The pairs held out are those of the stage `split`, strategy random, with the same share and seed.
-    both = [spark.read.parquet(str(out / f"{name}.parquet")) for name in ("feedback", "heldout")]
-    random_train = spark.read.parquet(str(out / "random_train.parquet"))
+    # Pairs are held out as by the stage `split`, strategy random, with the same share and seed.
     hashed = F.shiftrightunsigned(F.xxhash64(F.lit(3).cast("bigint"), "user_id", "item_id"), 11).cast("double")
-    for pairs, held in zip(
-        (both[0].join(random_train, ["user_id", "item_id"], "anti"), both[1]), (False, True), strict=True
-    ):
-        sides = pairs.select((hashed * F.lit(2.0**-53) < F.lit(0.2)).alias("held")).distinct().collect()
-        assert [row.held for row in sides] == [held]
+    pairs = spark.read.parquet(str(out / "feedback.parquet"), str(out / "heldout.parquet"))
+    rows = pairs.select("user_id", "item_id", (hashed * F.lit(2.0**-53) < F.lit(0.2)).alias("held")).collect()
+    users, items, held = (np.array(column) for column in zip(*rows, strict=True))
+    np.testing.assert_array_equal(held_out(3, 0.2, users, items), held)
 
 
 def test_kuairec_from_files_to_estimates(tmp_path: Path, spark: SparkSession) -> None:

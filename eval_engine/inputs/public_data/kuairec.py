@@ -12,9 +12,11 @@ The value is watch_ratio, which may exceed 1. Positive: watch_ratio > 2 [ure A.1
                    favour long videos; it gives neither lambda nor the size of the draw, but 1,934,404 pairs in all]
     big_matrix     the log, of videos of the small matrix
 
-`truth` is the rest of the small matrix, in which every candidate has a label but for the 0.4 % of pairs that were never
-shown, since the user had blocked the author. `exposures` are e pairs of each user, uniformly from truth. Frame: unseen.
-A pair may have many rows in the log: the largest watch_ratio counts.
+`truth` is the rest of the small matrix. 0.4 % of its pairs were never shown, since the user had blocked the author: they
+are in truth with watch_ratio 0 (unlabelled: zero), so that every candidate has a label and exposures are drawn from all
+candidates; or they are left out as in [ure] (absent), and are then candidates that are never positive and never exposed.
+`exposures` are e pairs of each user, uniformly from truth. Frame: unseen. A pair may have many rows in the log: the
+largest watch_ratio counts.
 """
 
 from collections import Counter
@@ -26,6 +28,7 @@ import pyarrow as pa
 from eval_engine.inputs.public_data.delimited import Layout, pair_batches
 from eval_engine.inputs.public_data.destination import Destination
 from eval_engine.inputs.public_data.features import text_column
+from eval_engine.inputs.public_data.logged_and_random import joined
 from eval_engine.inputs.public_data.pair_hash import first_of_each_user, held_out, uniform, weighted_keys
 from eval_engine.inputs.public_data.run_settings import Imported
 from eval_engine.inputs.public_data.source_files import DataSet, Progress, Sources
@@ -36,6 +39,10 @@ LAYOUT = Layout(
     {"user_id": "user_id", "item_id": "video_id", "value": "watch_ratio", "duration_ms": "video_duration"}, low=0
 )
 SMALL, BIG = 0, 1  # sources of pairs
+UNLABELLED = {
+    "zero": "in truth with watch_ratio 0, not positive",
+    "absent": "not in truth, but candidates that are never positive and never exposed",
+}
 
 
 class Draw(NamedTuple):
@@ -46,6 +53,7 @@ class Draw(NamedTuple):
     scale: float  # lambda of the biased draw, in videos
     heldout: float  # share of the pairs for training that are kept from it
     exposures: int  # of each user
+    unlabelled: Literal["zero", "absent"]  # what becomes of pairs without a row in the small matrix
     seed: int
 
     def biased(self, pairs: Pairs, place: np.ndarray) -> np.ndarray:
@@ -117,11 +125,10 @@ def _write_pairs(
             logged = big.pairs
         held = held_out(draw.seed, draw.heldout, logged.user_id, logged.item_id)
         feedback = logged.where(~held)
-        truth = pairs.where(~pairs.in_any(feedback))
-        n_users = len(np.unique(pairs.user_id))
-        counts["pairs of users and videos of the small matrix have no label, and count as not positive"] += (
-            n_users * len(items) - len(pairs)
-        )
+        missing = _missing(pairs, items)
+        counts[f"pairs of the small matrix have no row: {UNLABELLED[draw.unlabelled]}"] += len(missing)
+        complete = joined(pairs, missing) if draw.unlabelled == "zero" else pairs
+        truth = complete.where(~complete.in_any(feedback))
         destination.add_pairs("feedback", feedback)
         destination.add_pairs("truth", truth)
         if draw.exposures:
@@ -130,6 +137,14 @@ def _write_pairs(
             destination.add_pairs("heldout", logged.where(held))
         users.append(np.union1d(pairs.user_id, logged.user_id))
     return np.sort(np.concatenate(users))
+
+
+def _missing(pairs: Pairs, items: np.ndarray) -> Pairs:
+    """The pairs of these users and items without a row, with value 0."""
+    users = np.unique(pairs.user_id)
+    n = len(users) * len(items)
+    every = Pairs(np.repeat(users, len(items)), np.tile(items, len(users)), np.zeros(n))
+    return every.where(~every.in_any(pairs))
 
 
 def _note_durations(durations: dict[int, int], batch: pa.RecordBatch) -> None:

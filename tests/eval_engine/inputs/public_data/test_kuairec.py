@@ -14,7 +14,7 @@ from eval_engine.inputs.public_data.pair_hash import uniform
 
 HEADER = "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio\n"
 USERS, ITEMS = 40, 30
-BIASED = Draw("biased_draw", 0.4, 8.0, 0.0, 5, 0)
+BIASED = Draw("biased_draw", 0.4, 8.0, 0.0, 5, "absent", 0)
 Rows = dict[tuple[int, int], float]
 
 
@@ -66,10 +66,20 @@ def test_the_draw_and_its_complement(
     assert (result.config.frame, str(result.config.positive)) == ("unseen", "value > 2")
     assert result.config.inputs.heldout is None
     assert result.imported.remarks == (
-        f"{USERS * ITEMS - len(small)} pairs of users and videos of the small matrix have no label, and count as not "
-        "positive",
+        f"{USERS * ITEMS - len(small)} pairs of the small matrix have no row: not in truth, but candidates that are "
+        "never positive and never exposed",
     )
     assert result.table("catalogue").to_pylist()[0] == {"item_id": 10, "position": 0, "duration_ms": 90_000}
+
+
+def test_pairs_that_were_never_shown_are_no_positives(small: Rows, convert: Any) -> None:
+    result = convert(KUAIREC, partial(convert_with, BIASED._replace(unlabelled="zero", exposures=12)))
+    feedback, truth, exposures = (result.pairs(name) for name in ("feedback", "truth", "exposures"))
+    every = {(user, item) for user in range(USERS) for item in range(10, 10 + ITEMS)}
+    assert feedback | truth == dict.fromkeys(every, 0.0) | small
+    assert len(feedback) + len(truth) == len(every)
+    assert set(exposures) - set(small)  # such pairs are exposed, too
+    assert feedback == convert(KUAIREC, partial(convert_with, BIASED), "absent").pairs("feedback")
 
 
 def test_held_out_pairs_stay_in_the_truth(small: Rows, convert: Any) -> None:
