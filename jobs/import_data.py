@@ -24,7 +24,7 @@ from eval_engine.plain_text import plain
 
 if TYPE_CHECKING:
     from eval_engine.inputs.public_data.destination import Destination
-    from eval_engine.inputs.public_data.logged_and_random import Division, Frame
+    from eval_engine.inputs.public_data.logged_and_random import Division
     from eval_engine.inputs.public_data.run_settings import Imported
     from eval_engine.inputs.public_data.source_files import DataSet, Sources
     from eval_engine.inputs.public_data.source_files import Progress as Report
@@ -47,6 +47,30 @@ RandomSplit = Annotated[
         metavar="TRAIN/VALIDATION/TEST",
         help="percentages of the random pairs, by hash, as in 5/5/90 or 15/15/70; left out: all of them evaluate",
     ),
+]
+
+
+class FirstPart(StrEnum):
+    """What the first part of the random pairs is for."""
+
+    TRAINING = "training"
+    WEIGHTS = "weights"
+
+
+class Frame(StrEnum):
+    """What random pairs are ranked among."""
+
+    ALL_ITEMS = "all_items"
+    UNSEEN = "unseen"
+
+
+FirstPartOption = Annotated[
+    FirstPart,
+    typer.Option(help="training: those pairs are in feedback, and leave the frame; weights: they are kept apart"),
+]
+FrameOption = Annotated[
+    Frame,
+    typer.Option(help="unseen: training pairs are no candidates; random pairs among them are left out and counted"),
 ]
 
 
@@ -77,13 +101,20 @@ class Signal(StrEnum):
 
 
 @commands.command()
-def coat(folder: Folder, to: To, heldout: Heldout = 0.2, random_split: RandomSplit = None, seed: Seed = 0) -> None:
+def coat(
+    folder: Folder,
+    to: To,
+    heldout: Heldout = 0.2,
+    random_split: RandomSplit = None,
+    first_part: FirstPartOption = FirstPart.TRAINING,
+    frame: FrameOption = Frame.ALL_ITEMS,
+    seed: Seed = 0,
+) -> None:
     """Coat Shopping: train.ascii, test.ascii and user_item_features."""
     from eval_engine.inputs.public_data.coat import COAT, convert
 
-    division = _division(heldout, random_split, seed, "all_items")
-    options = {"heldout": heldout, "random_split": random_split, "seed": seed}
-    _import("coat", COAT, folder, to, options, lambda s, d, p: convert(s, division, d, p))
+    division = _division(heldout, random_split, first_part, seed, frame)
+    _import("coat", COAT, folder, to, division._asdict(), lambda s, d, p: convert(s, division, d, p))
 
 
 @commands.command("yahoo_r3")
@@ -92,6 +123,7 @@ def yahoo_r3(
     to: To,
     heldout: Heldout = 0.2,
     random_split: RandomSplit = None,
+    first_part: FirstPartOption = FirstPart.TRAINING,
     only_random_users: Annotated[
         bool, typer.Option("--only-random-users", help="leave out users without random ratings")
     ] = False,
@@ -100,13 +132,8 @@ def yahoo_r3(
     """Yahoo! R3: ydata-ymusic-rating-study-v1_0-train.txt and -test.txt."""
     from eval_engine.inputs.public_data.yahoo_r3 import YAHOO_R3, convert
 
-    division = _division(heldout, random_split, seed, "unseen")
-    options = {
-        "heldout": heldout,
-        "random_split": random_split,
-        "only_random_users": only_random_users,
-        "seed": seed,
-    }
+    division = _division(heldout, random_split, first_part, seed, Frame.UNSEEN)
+    options = {**division._asdict(), "only_random_users": only_random_users}
     _import("yahoo_r3", YAHOO_R3, folder, to, options, lambda s, d, p: convert(s, division, only_random_users, d, p))
 
 
@@ -144,13 +171,15 @@ def kuairand(
     signal: Annotated[Signal, typer.Option(help="the column that says what is a positive")] = Signal.IS_CLICK,
     heldout: Heldout = 0.2,
     random_split: RandomSplit = None,
+    first_part: FirstPartOption = FirstPart.TRAINING,
+    frame: FrameOption = Frame.ALL_ITEMS,
     seed: Seed = 0,
 ) -> None:
     """KuaiRand, one version of it: log_random_4_22_to_5_08_*.csv and log_standard_*.csv."""
     from eval_engine.inputs.public_data.kuairand import KUAIRAND, convert
 
-    division = _division(heldout, random_split, seed, "all_items")
-    options = {"signal": signal.value, "heldout": heldout, "random_split": random_split, "seed": seed}
+    division = _division(heldout, random_split, first_part, seed, frame)
+    options = {**division._asdict(), "signal": signal.value}
     _import("kuairand", KUAIRAND, folder, to, options, lambda s, d, p: convert(s, division, signal.value, d, p))
 
 
@@ -170,10 +199,11 @@ def movielens(
     _import("movielens", MOVIELENS, folder, to, options, lambda s, d, p: convert(s, heldout, seed, d, p))
 
 
-def _division(heldout: float, random_split: str | None, seed: int, drawn_from: "Frame") -> "Division":
+def _division(heldout: float, random_split: str | None, first_part: FirstPart, seed: int, frame: Frame) -> "Division":
     from eval_engine.inputs.public_data.logged_and_random import Division, Parts
 
-    return Division(heldout, Parts.parse(random_split) if random_split else None, seed, drawn_from)
+    parts = Parts.parse(random_split, first_part.value) if random_split else None
+    return Division(heldout, parts, seed, frame.value)
 
 
 def _import(

@@ -31,6 +31,7 @@ TABLES = (
     "exposures",
     "truth",
     "random_train",
+    "random_weights",
     "random_validation",
 )
 GROUP_ROWS = 1 << 20  # of a Parquet row group

@@ -1,7 +1,9 @@
 """Logged and random pairs of some users as tables: feedback, heldout, exposures, and parts of the random pairs.
 
     heldout              logged pairs that are kept from training, by the rule of the stage `split`, strategy random
-    random_train         random pairs that models may be trained on; in feedback too, so that they leave the frame
+    random_train         random pairs that models are trained on: they are in feedback too, so that they leave the frame
+    random_weights       instead of random_train: random pairs that are kept apart, as for the weights of test sets [wtd];
+                         they stay candidates
     random_validation    random pairs to choose settings by; they stay candidates
     exposures            the other random pairs, which models are judged by
 
@@ -25,28 +27,34 @@ Frame = Literal["all_items", "unseen"]
 
 
 class Parts(NamedTuple):
-    """Shares of the random pairs."""
+    """Shares of the random pairs, and what the first part is for."""
 
-    train: float
+    first: float
     validation: float
+    use: Literal["training", "weights"] = "training"
 
     @classmethod
-    def parse(cls, text: str) -> "Parts":
+    def parse(cls, text: str, use: Literal["training", "weights"] = "training") -> "Parts":
         """The parts from percentages.
 
         >>> Parts.parse("5/5/90")
-        Parts(train=0.05, validation=0.05)
+        Parts(first=0.05, validation=0.05, use='training')
         """
         try:
-            train, validation, test = (float(part) for part in text.split("/"))
+            first, validation, test = (float(part) for part in text.split("/"))
         except ValueError:
-            train = validation = test = -1.0
-        if min(train, validation) < 0 or test <= 0 or abs(train + validation + test - 100) > 1e-9:
+            first = validation = test = -1.0
+        if min(first, validation) < 0 or test <= 0 or abs(first + validation + test - 100) > 1e-9:
             raise ConfigError(
                 f"--random-split {text}: three percentages that add up to 100 are needed, for training, validation and "
                 "evaluation, the last above 0, as in 5/5/90 or 15/15/70."
             )
-        return cls(train / 100, validation / 100)
+        return cls(first / 100, validation / 100, use)
+
+    @property
+    def train(self) -> float:
+        """Share of the random pairs that models are trained on."""
+        return self.first if self.use == "training" else 0.0
 
 
 class Division(NamedTuple):
@@ -55,7 +63,7 @@ class Division(NamedTuple):
     heldout: float  # share of the logged pairs; 0: none
     parts: Parts | None  # of the random pairs; None: all of them are exposures
     seed: int
-    drawn_from: Frame  # what the owner drew the random pairs from
+    drawn_from: Frame  # what random pairs count as drawn from
 
     @property
     def frame(self) -> Frame:
@@ -68,22 +76,23 @@ class Division(NamedTuple):
         feedback, exposures = logged.where(~held), random
         if self.parts:
             u = uniform(self.seed, "random_split", random.user_id, random.item_id)
-            train = random.where(u < self.parts.train)
-            also_logged = train.in_any(logged)
-            counts["random pairs for training that are logged too, with another label: the logged one is kept"] += int(
-                also_logged.sum()
-            )
-            train = train.where(~also_logged)
-            validation = (u >= self.parts.train) & (u < self.parts.train + self.parts.validation)
-            exposures = random.where(u >= self.parts.train + self.parts.validation)
+            end = self.parts.first + self.parts.validation
+            first, exposures = random.where(u < self.parts.first), random.where(u >= end)
             if self.parts.train:
-                destination.add_pairs("random_train", train)
-                feedback = joined(feedback, train)
+                also_logged = first.in_any(logged)
+                counts["random pairs for training are logged too: only the logged value is kept"] += int(
+                    also_logged.sum()
+                )
+                first = first.where(~also_logged)
+                destination.add_pairs("random_train", first)
+                feedback = joined(feedback, first)
+            elif self.parts.first:
+                destination.add_pairs("random_weights", first)
             if self.parts.validation:
-                destination.add_pairs("random_validation", random.where(validation))
+                destination.add_pairs("random_validation", random.where((u >= self.parts.first) & (u < end)))
         if self.frame == "unseen":
             seen = exposures.in_any(feedback)
-            counts["random pairs that are training pairs too: no exposures, since the frame leaves them out"] += int(
+            counts["random pairs are training pairs too: no exposures, since the frame leaves them out"] += int(
                 seen.sum()
             )
             exposures = exposures.where(~seen)

@@ -68,6 +68,27 @@ def test_random_pairs_for_training_leave_the_frame(coat: Any, convert: Any) -> N
     assert set(other.pairs("random_validation")) == set(validation)
 
 
+def test_random_pairs_for_weights_are_kept_apart(coat: Any, convert: Any) -> None:
+    """As in [wtd]: 60/40 of the log, 15/15/70 of the random pairs, training pairs no candidates."""
+    logged, random = map(pairs, coat)
+    parts = Parts.parse("15/15/70", "weights")
+    whole = convert(COAT, partial(convert_with, Division(0.4, parts, 3, "all_items")))
+    names = ("random_weights", "random_validation", "exposures")
+    divided = [whole.pairs(name) for name in names]
+    assert {**divided[0], **divided[1], **divided[2]} == random
+    assert sum(map(len, divided)) == len(random)
+    assert whole.pairs("feedback") | whole.pairs("heldout") == logged
+    assert whole.config.frame == "all_items"
+    assert "random_train" not in whole.n_rows
+    masked = convert(COAT, partial(convert_with, Division(0.4, parts, 3, "unseen")), "masked")
+    seen = set(divided[2]) & set(masked.pairs("feedback"))
+    assert set(masked.pairs("exposures")) == set(divided[2]) - seen
+    assert masked.imported.remarks == (
+        f"{len(seen)} random pairs are training pairs too: no exposures, since the frame leaves them out",
+    )
+    assert masked.config.frame == "unseen"
+
+
 def test_features_are_columns_to_slice_by(coat: Any, write: Any, convert: Any) -> None:
     flags = np.array([[n % 2, 1 - n % 2, n < 3, n >= 3] for n in range(ITEMS)]).astype(int)
     flags[7, :2] = 0
