@@ -95,7 +95,7 @@ def test_kuairec_from_files_to_estimates(tmp_path: Path, spark: SparkSession) ->
     assert durations[feedback].mean() < durations.mean() - 30
 
 
-def test_bad_options_and_configs_of_all_data_sets_are_named(tmp_path: Path) -> None:
+def test_bad_options_are_named(tmp_path: Path) -> None:
     write_coat(tmp_path / "coat")
     with pytest.raises(ConfigError, match="--random-split 5/5/80: three percentages that add up to 100"):
         imported("coat", tmp_path / "coat", "--to", tmp_path / "out", "--random-split", "5/5/80")

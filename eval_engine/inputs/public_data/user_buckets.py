@@ -35,7 +35,7 @@ class Pairs(NamedTuple):
         return len(self.user_id)
 
     def in_any(self, others: "Pairs") -> np.ndarray:
-        """Which of these pairs are among others, both sorted, (n,)."""
+        """Which of these pairs are among the others, (n,); both have each pair once."""
         both = Pairs(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
         order = np.lexsort((both.item_id, both.user_id))
         user, item = both.user_id[order], both.item_id[order]
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
         return repeated[: len(self.user_id)]
 
 
-class Repeated(NamedTuple):
+class DistinctPairs(NamedTuple):
     """Pairs of a source, each once: with its largest value."""
 
     pairs: Pairs
@@ -69,7 +69,7 @@ class UserBuckets:
         for number in np.unique(bucket):
             self.writers[number].write_batch(rows.filter(pa.array(bucket == number)))
 
-    def read(self, n_sources: int) -> Iterator[tuple[Repeated, ...]]:
+    def read(self, n_sources: int) -> Iterator[tuple[DistinctPairs, ...]]:
         """The pairs of each source, bucket by bucket; the bucket's file is removed."""
         self.close()
         for file in self.files:
@@ -91,7 +91,7 @@ class UserBuckets:
         self.writers = []
 
 
-def refuse_repeated(pairs: Repeated, file: Path, what: str) -> None:
+def refuse_repeated(pairs: DistinctPairs, file: Path, what: str) -> None:
     """Raises if a pair is there more than once."""
     if pairs.n_repeated:
         rows = "row repeats" if pairs.n_repeated == 1 else "rows repeat"
@@ -101,9 +101,9 @@ def refuse_repeated(pairs: Repeated, file: Path, what: str) -> None:
         )
 
 
-def _each_once(pairs: Pairs) -> Repeated:
+def _each_once(pairs: Pairs) -> DistinctPairs:
     order = np.lexsort((pairs.value, pairs.item_id, pairs.user_id))
     pairs = pairs.where(order)
     last = np.ones(len(order), np.bool_)
     last[:-1] = (pairs.user_id[1:] != pairs.user_id[:-1]) | (pairs.item_id[1:] != pairs.item_id[:-1])
-    return Repeated(pairs.where(last), int(len(order) - last.sum()))
+    return DistinctPairs(pairs.where(last), int(len(order) - last.sum()))

@@ -92,7 +92,7 @@ def test_held_out_pairs_stay_in_the_truth(small: Rows, convert: Any) -> None:
 
 
 def test_the_log_as_training_pairs(small: Rows, write: Any, convert: Any) -> None:
-    """Repeated rows count once, by their largest value; videos and users beyond the small matrix are told apart."""
+    """Repeated rows count once, by their largest value; rows of other videos are left out, other users stay."""
     rows = [(0, 10, 0.5), (0, 10, 2.5), (0, 10, 1.0), (900, 12, 0.25), (900, 5, 3.0), (1, 39, 0.0)]
     write("data/big_matrix.csv", HEADER + "".join(line(*row) for row in rows))
     result = convert(KUAIREC, partial(convert_with, BIASED._replace(training="big_matrix")))
