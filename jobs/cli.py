@@ -5,6 +5,7 @@
     plumbline rank conf/run.yaml        one stage: simulate, split, train, rank, evaluate, report, study
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
     plumbline show RUN --lake LAKE      a finished run's table again
+    plumbline import coat DIR --to OUT  a public data set as tables, and a config to run on them
     plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
 
 Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 143 ended by SIGTERM. Each stage is also a script for
@@ -23,6 +24,7 @@ from eval_engine.config import check_run_id
 from eval_engine.errors import ConfigError
 from eval_engine.plain_text import plain
 from jobs.ending import run_and_exit
+from jobs.import_data import commands as import_commands
 from jobs.pipeline import STAGES, stages_of
 from jobs.runner import Session, load, run_stages, start_spark
 
@@ -32,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Which recommendation model is really better.",
 )
+app.add_typer(import_commands, name="import")
 ConfigArgument = Annotated[Path, typer.Argument(help="the run's YAML file")]
 RunIdOption = Annotated[str | None, typer.Option(help="use this run_id instead of the config's")]
 
