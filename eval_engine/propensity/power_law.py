@@ -69,7 +69,8 @@ def fit_power_law(values: Ints, numbers: Ints, method: Method = "closed_form") -
             "Give gamma, or another method of propensity."
         )
     x, log_x = values.astype(float), np.log(values)
-    n_tail, logs = _from_here_on(numbers)[:-1], _from_here_on(numbers * log_x)[:-1]
+    n_tail: Ints = numbers[::-1].cumsum()[::-1][:-1]  # of each count and those above it
+    logs: Doubles = (numbers * log_x)[::-1].cumsum()[::-1][:-1]
     if method == "closed_form":
         alphas = 1 + n_tail / (logs - n_tail * np.log(x[:-1] - 0.5))
     elif method == "exact":
@@ -105,11 +106,6 @@ def whole_counts(n: npt.ArrayLike) -> Ints:
     if counts.size and counts.min() < 0:
         raise DataError(f"item counts: {counts.min()} is below 0. A count is a number of logged pairs.")
     return counts.astype(np.int64)
-
-
-def _from_here_on(terms: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """The sum of each term and those after it."""
-    return np.cumsum(terms[::-1])[::-1]
 
 
 def _most_likely(xmin: Doubles, mean_log: Doubles) -> Doubles:

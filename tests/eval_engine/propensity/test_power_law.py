@@ -63,9 +63,7 @@ def brute_force(counts: list[int]) -> tuple[float, int, float]:
         alpha = 1 + len(tail) / sum(float(mpmath.log(mpmath.mpf(x) / (xmin - 0.5))) for x in tail)
         at_xmin = zeta(alpha, xmin)
         gaps = [
-            abs(sum(y < x for y in tail) / len(tail) - float(1 - zeta(alpha, x) / at_xmin))
-            for x in values
-            if x >= xmin
+            abs(sum(y < x for y in tail) / len(tail) - float(1 - zeta(alpha, x) / at_xmin)) for x in values if x >= xmin
         ]
         best = min(best, (max(gaps), xmin, alpha)) if abs(max(gaps) - best[0]) > 1e-12 else best
     return best[2], best[1], best[0]
