@@ -30,6 +30,7 @@ from eval_engine.propensity.log import PROPENSITY, Log, Totals, totals
 from eval_engine.propensity.logistic import LogisticFit, fit_logistic
 from eval_engine.propensity.settings import Logged, Logistic, NaiveBayes, Power, PowerLegacy
 from eval_engine.spark.worker_process import prepare_worker
+from eval_engine.spark.worker_types import Worker
 from eval_engine.tables import PROPENSITIES, PROPENSITY_CALIBRATION, PROPENSITY_FITS, PROPENSITY_USERS
 from jobs.pipeline import check_asked
 from jobs.progress import spark_progress
@@ -54,6 +55,7 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
     settings, run_id = config.propensity, {"run_id": config.run_id}
     assert settings is not None
     log = read_log(spark, config)
+    id_type = same_id_types({"catalogue": log.catalogue})
     sizes = totals(log)
     if not sizes.n_items:
         raise empty("catalogue", config.inputs.catalogue.path)
@@ -78,13 +80,14 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
             raise empty("heldout", config.inputs.heldout.path if config.inputs.heldout else "")
         of_count = fit_counts(counts, settings) if isinstance(settings, Power | PowerLegacy) else None
         fit |= of_count.parameters if of_count else {}
-        lake.replace(PROPENSITIES, _item_rows(items, of_count, logistic), run_id)
+        rows = _item_rows(items, logistic)
+        lake.replace_by_workers(PROPENSITIES, rows, _with_propensity(of_count), run_id, id_type)
     finally:
         items.unpersist()
     if logistic:
-        lake.replace(PROPENSITY_USERS, logistic.users, run_id)
-    elif lake.has(PROPENSITY_USERS):  # of an earlier method
-        lake.put(PROPENSITY_USERS, [], run_id, same_id_types({"catalogue": log.catalogue}))
+        lake.replace_by_workers(PROPENSITY_USERS, logistic.users, lambda batches: batches, run_id, id_type)
+    else:
+        lake.put(PROPENSITY_USERS, [], run_id, id_type)
     row = fit | _diagnostics(counts, of_count, sizes, settings.floor) | {"method": settings.method}
     weights = counts.inverse if of_count is None else of_count.weights(counts)
     held_against = calibration(counts, weights)
@@ -118,24 +121,28 @@ def read_log(spark: SparkSession, config: RunConfig) -> Log:
     return Log(frames["catalogue"], frames["feedback"], frames["heldout"], frames.get("exposures"))
 
 
-def _item_rows(items: DataFrame, of_count: FromCounts | None, logistic: LogisticFit | None) -> DataFrame:
-    """The rows of propensities, made by workers."""
+def _item_rows(items: DataFrame, logistic: LogisticFit | None) -> DataFrame:
+    """The items of the catalogue, with their logits."""
     rows = items.where(F.col("in_catalogue")).select("item_id", "count", "heldout")
     if logistic:
-        return rows.join(logistic.items, "item_id").withColumn("propensity", F.lit(None).cast("double"))
-    rows = rows.withColumn("logit", F.lit(None).cast("double"))
-    if of_count is None:
-        return rows.withColumn("propensity", F.lit(None).cast("double"))
+        return rows.join(logistic.items, "item_id")
+    return rows.withColumn("logit", F.lit(None).cast("double"))
 
-    def worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def _with_propensity(of_count: FromCounts | None) -> Worker:
+    """Makes rows of propensities; of_count: None where propensities are of pairs."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         for batch in batches:
-            counts, heldout = (batch.column(name).to_numpy() for name in ("count", "heldout"))
-            p = of_count.propensity(counts, heldout)
-            yield batch.append_column("propensity", pa.array(p, pa.float64(), mask=np.isnan(p)))
+            columns = {name: batch.column(name) for name in ("item_id", "count", "heldout")}
+            p = np.full(batch.num_rows, np.nan)
+            if of_count is not None:
+                p = of_count.propensity(columns["count"].to_numpy(), columns["heldout"].to_numpy())
+            columns["propensity"] = pa.array(p, pa.float64(), mask=np.isnan(p))
+            yield pa.RecordBatch.from_pydict(columns | {"logit": batch.column("logit")})
 
-    kinds = ", ".join(f"{name} {kind}" for name, kind in rows.dtypes)
-    return rows.mapInArrow(worker, f"{kinds}, propensity double")
+    return run
 
 
 def _diagnostics(counts: Histogram, of_count: FromCounts | None, sizes: Totals, floor: float) -> dict[str, Any]:

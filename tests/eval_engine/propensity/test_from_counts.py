@@ -81,7 +81,8 @@ def test_right_propensities_bring_the_shares_of_random_exposure() -> None:
 def test_items_never_logged_are_group_0_and_out_of_reach() -> None:
     items = items_with([0, 1, 2], [10, 5, 5], [0, 4, 4], random=[30, 10, 10])
     result = calibration(items, np.array([0.0, 8.0, 4.0]))
-    assert [(row.group, row.n_items, row.random_share) for row in result.groups][0] == (0, 10, 0.6)
+    first = result.groups[0]
+    assert (first.group, first.n_items, first.random_share) == (0, 10, 0.6)
     assert sum(row.weighted_share or 0 for row in result.groups) == pytest.approx(1)
     assert result.distance_weighted is not None
     assert result.distance_weighted >= 0.6
