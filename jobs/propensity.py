@@ -59,6 +59,9 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
     sizes = totals(log)
     if not sizes.n_items:
         raise empty("catalogue", config.inputs.catalogue.path)
+    if not sizes.n_pairs:
+        assert config.inputs.heldout is not None
+        raise empty("heldout", config.inputs.heldout.path)
     fit: dict[str, Any] = {"gamma": None, "by_value": None, "coefficients": None}
     fit |= dict.fromkeys(("alpha", "xmin", "ks", "n_tail"))
     logistic: LogisticFit | None = None
@@ -77,7 +80,8 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
             for problem in bad:
                 raise _refuse(problem)
         if not counts.heldout.sum():
-            raise empty("heldout", config.inputs.heldout.path if config.inputs.heldout else "")
+            assert config.inputs.heldout is not None
+            raise empty("heldout", config.inputs.heldout.path)
         of_count = fit_counts(counts, settings) if isinstance(settings, Power | PowerLegacy) else None
         fit |= of_count.parameters if of_count else {}
         rows = _item_rows(items, logistic)
