@@ -61,7 +61,7 @@ def _refuse_unseen(items: Histogram, settings: Power | PowerLegacy) -> None:
     if settings.unseen == "error" and unseen.any():
         first = items.example[int(np.argmax(unseen))]
         raise DataError(
-            f"propensity: {items.tested[unseen].sum():,} items with {items.heldout[unseen].sum():,} held-out pairs have "
-            f"no training pair (first: item_id={first}), so with counts: train their propensity is not known. Use "
+            f"propensity: {items.tested[unseen].sum():,} items with {items.heldout[unseen].sum():,} held-out pairs "
+            f"have no training pair (first: item_id={first}), so with counts: train their propensity is not known. Use "
             "counts: logged, or unseen: once to count them as logged once."
         )

@@ -174,4 +174,5 @@ def histogram(items: DataFrame) -> tuple[Histogram, list[BadRows]]:
         name: column(name, int) for name in ("n_items", "heldout", "positives", "below", "random", "tested")
     }
     parts = {name: column(name, float) for name in ("inverse", "random_inverse", "least", "largest")}
-    return Histogram(**whole, **parts, example=tuple(row["example"] for row in known)), problems  # type: ignore[arg-type]
+    examples = tuple(row["example"] for row in known)
+    return Histogram(**whole, **parts, example=examples), problems  # type: ignore[arg-type]

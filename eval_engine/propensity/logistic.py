@@ -3,18 +3,18 @@
     logit p(u, i) = intercept + coefficients of items . features of i + coefficients of users . features of u
                   = logit of i + logit of u
 
-So p of a pair needs one number per item, which includes the intercept, and one per user: two narrow tables, and no table
-of pairs.
+So p of a pair needs one number per item, which includes the intercept, and one per user: two narrow tables, and no
+table of pairs.
 
-Logged pairs are used with a chance a, by hash of (seed, user, item): a = min(1, `logged` / their number). Unlogged pairs
-cannot be listed, there are users x items of them. Each user draws `b` items of the catalogue with replacement, by hash
-of (seed, user, number of the draw); logged ones among them are taken out. So each unlogged pair is in the sample b / N
-times on average, N items. Sampling by label moves the intercept only, by ln a - ln(b / N): that is taken off.
+Logged pairs are used with a chance a, by hash of (seed, user, item): a = min(1, `logged` / their number). Unlogged
+pairs cannot be listed: there are users x items of them. Each user draws b items of the catalogue with replacement, by
+hash of (seed, user, number of the draw); logged ones among them are taken out. So each unlogged pair is in the sample
+b / N times on average, N items. Sampling by label moves the intercept only, by ln a - ln(b / N): that is taken off.
 
-Classes become 0/1 columns, one for each value but the first in alphabetical order. Every item of the catalogue and every
-user of the log needs a row and no NULL in it: a guessed feature would be a guessed weight. Spark ML adds numbers in the
-order in which tasks end, so coefficients agree to 1e-6 or so between two fits; everything after the fit uses the stored
-logits.
+Classes become 0/1 columns, one for each value but the first in alphabetical order. Every item of the catalogue and
+every user of the log needs a row and no NULL in it: a guessed feature would be a guessed weight. Spark ML adds floats
+partition by partition, so two fits agree to the tolerance of its solver and not to the last bit. All later stages use
+the stored logits, and so the same numbers.
 """
 
 import math
@@ -25,8 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.ml.classification import LogisticRegression
-from pyspark.ml.feature import VectorAssembler
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -72,6 +70,9 @@ class _Columns(NamedTuple):
 
 def fit_logistic(spark: SparkSession, log: Log, settings: Logistic, totals: Totals) -> LogisticFit:
     """Logits of all items of the catalogue and of all users of the log."""
+    from pyspark.ml.classification import LogisticRegression  # 0.4 s, which other methods need not wait for
+    from pyspark.ml.feature import VectorAssembler
+
     pairs = log.pairs().select("user_id", "item_id")
     users = _features(spark, pairs.select("user_id").distinct(), "user", settings.users)
     items = _features(spark, log.catalogue.select("item_id", "position"), "item", settings.items)
@@ -178,8 +179,8 @@ def _refuse(joined: DataFrame, table: str, key: str, where: Features) -> None:
     if row["n_missing"]:
         raise DataError(
             f"{table}: {row['n_missing']:,} of the run have no row in it, or a feature that is NULL, NaN or infinite "
-            f"(first: {key}={row['first_missing']}), so that their propensity is not known. Complete the table, or leave "
-            "the feature out."
+            f"(first: {key}={row['first_missing']}), so that their propensity is not known. Complete the table, or "
+            "leave the feature out."
         )
 
 

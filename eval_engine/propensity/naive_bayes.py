@@ -7,8 +7,8 @@ exposures, each weighted by 1 / exposure_probability where it has one. The estim
 then taken as 1.
 
 Over binary labels every positive has the same propensity, and weighting by it changes nothing: SNIPS equals holdout.
-So two values or fewer are refused. So is a logged value that random exposures never have (P(r) = 0), and a value outside
-the scale, where the config gives one. More than 100 values are no rating scale.
+So two values or fewer are refused. So is a logged value that random exposures never have (P(r) = 0), and a value
+outside the scale, where the config gives one. More than 100 values are no rating scale.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
-"""Propensities from popularity: item counts n follow a power law P(n) ~ n^-alpha from xmin on, and the chance of an item
-to be logged is
+"""Propensities from popularity: item counts n follow a power law P(n) ~ n^-alpha from xmin on, and the chance of an
+item to be logged is
 
     power    p_i ~ n_i^((gamma + 1) / 2)    [simpson] eq. 7, for all n_i >= 1; gamma is given, or the fitted alpha
 
@@ -9,7 +9,8 @@ Fit (Clauset, Shalizi and Newman 2009), counts of 0 left out. Each distinct coun
 
     closed_form    alpha = 1 + n_tail / sum_{x >= xmin} ln(x / (xmin - 1/2))
     exact          the alpha > 1 of largest likelihood, -n_tail ln zeta(alpha, xmin) - alpha sum_{x >= xmin} ln x
-    KS             max over the distinct counts x >= xmin of | #(X < x) / n_tail - (1 - zeta(alpha, x) / zeta(alpha, xmin)) |
+    KS             max over the distinct counts x >= xmin of
+                   | #(xmin <= X < x) / n_tail - (1 - zeta(alpha, x) / zeta(alpha, xmin)) |
 
 The xmin of least KS is chosen, the first of equals. closed_form is what the package powerlaw computes with
 discrete=True, estimate_discrete=True, and what the numbers of [simpson] were made with. The empirical share is that of

@@ -5,8 +5,8 @@
     equal_count    stratum 1 + floor(X (F(p-) + F(p)) / 2), F the distribution of propensities over test pairs: about
                    equally many pairs in each, and pairs of equal propensity in one
 
-X is 1 to 10. A stratum may hold no pair: equal_count leaves one out where a single propensity holds more than 1/X of the
-pairs. Only the distinct propensities are needed, and how many test pairs have each.
+X is 1 to 10. A stratum may hold no pair: equal_count leaves one out where a single propensity holds more than 1/X of
+the pairs. Only the distinct propensities are needed, and how many test pairs have each.
 """
 
 from typing import Literal

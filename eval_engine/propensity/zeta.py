@@ -5,7 +5,8 @@
 zeta(200, 1e6) is 1e-1197, which no double holds, and scipy's zeta is 0 there. So the leading factor q^-s stays apart,
 and what remains is a number near 1 or q / (s - 1):
 
-    q^s zeta(s, q) = sum_{k < N} (q / (q+k))^s  +  (q / a)^s [ a / (s-1) + 1/2 + sum_j B_2j / (2j)! (s)_{2j-1} a^{1-2j} ]
+    q^s zeta(s, q) = sum_{k < N} (q / (q+k))^s
+                   + (q / a)^s [ a / (s-1) + 1/2 + sum_j B_2j / (2j)! (s)_{2j-1} a^{1-2j} ]
 
 with a = q + N (Euler and Maclaurin), (s)_m = s (s+1) .. (s+m-1). N is 0 where q is large beside s, else 20. Either the
 series converges fast, or the factor (q / a)^s makes its error small: the relative error is below 1e-13 for 1 < s <= 1e5

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
+from eval_engine.lake.lake import Lake
 from eval_engine.positive import Positive
 from eval_engine.propensity.logistic import of_logits
 from eval_engine.propensity.naive_bayes import of_values
@@ -18,7 +19,7 @@ from eval_engine.propensity.power_law import power_law
 from eval_engine.propensity.power_legacy import power_legacy
 from jobs import propensity
 from jobs.cli import load
-from jobs.pipeline import stages_of
+from jobs.pipeline import STAGES, stages_of
 
 QUIET = Console(quiet=True)
 
@@ -216,6 +217,11 @@ def test_logistic_regression_on_features_of_users_and_items(small_run: Any, spar
     np.testing.assert_allclose(p[logged], true[logged], atol=0.1)
     of_heldout = p[user, item][held.to_numpy(zero_copy_only=False)]
     assert (fit["least"], fit["largest"]) == (pytest.approx(of_heldout.min()), pytest.approx(of_heldout.max()))
+    for written in STAGES["propensity"].lake_tables:
+        stored = Lake(spark, small_run.config["lake"]).read(written, "small")
+        broken = stored.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in written.rules))
+        assert broken.isEmpty(), written.name
+        assert not stored.isEmpty(), written.name
     small_run.tables["users"] = small_run.tables["users"].slice(1)
     with pytest.raises(
         DataError, match=r"propensity.users\[0\]: 1 of the run have no row in it.* \(first: user_id=0\)"
