@@ -512,13 +512,13 @@ PROPENSITY_FITS = Table(
 )
 PROPENSITY_CALIBRATION = Table(
     name="propensity_calibration",
-    about="Propensities against random exposure: shares of the positives in groups of items by their count. "
+    about="Propensities against random exposure: shares of the positives in groups of items by their training pairs. "
     "weighted_share is close to random_share if the propensities are right (docs/propensities.md).",
     columns=(
         RUN_ID,
-        Column("group", INT, "Group of items, from the least logged; 0: never logged.", nullable=False),
-        Column("count_low", BIGINT, "Least count of an item."),
-        Column("count_high", BIGINT, "Largest count of an item."),
+        Column("group", INT, "Group of items, from the least trained on; 0: without training pairs.", nullable=False),
+        Column("trained_low", BIGINT, "Least number of training pairs of an item."),
+        Column("trained_high", BIGINT, "Largest number of training pairs of an item."),
         Column("n_items", BIGINT, "Number of items."),
         Column("heldout", BIGINT, "Number of held-out pairs."),
         Column("positives", BIGINT, "Number of held-out positives."),

@@ -23,7 +23,7 @@ from eval_engine.inputs.read import empty, read_input, same_id_types
 from eval_engine.lake.lake import Lake
 from eval_engine.plain_text import plain
 from eval_engine.propensity import naive_bayes
-from eval_engine.propensity.calibration import calibration
+from eval_engine.propensity.calibration import calibration, group_edges
 from eval_engine.propensity.from_counts import FromCounts, fit_counts
 from eval_engine.propensity.item_counts import REMEDY, BadRows, Histogram, histogram, item_counts
 from eval_engine.propensity.log import PROPENSITY, Log, Totals, totals
@@ -75,7 +75,7 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
     counted = settings.counts if isinstance(settings, Power | PowerLegacy) else "logged"
     items = item_counts(log, config.positive, counted, settings.floor).persist()
     try:
-        counts, bad = histogram(items)
+        counts, bad = histogram(items, group_edges(items))
         if config.on_bad_rows == "error":
             for problem in bad:
                 raise _refuse(problem)

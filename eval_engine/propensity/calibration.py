@@ -1,16 +1,19 @@
 """Whether propensities are right, held against random exposure.
 
 What SNIPS needs of propensities is that held-out positives, weighted by 1/p, are spread over the items as all positives
-are. Random exposure says how all positives are spread. So items are put into ten groups by their number of logged pairs
-(equal_count over held-out pairs, strata.py), and for each group
+are. Random exposure says how all positives are spread. So items are put into ten groups by their number of training
+pairs (equal_count over held-out pairs, strata.py), and for each group
 
     heldout_share     its share of the held-out positives: the bias before weighting
     weighted_share    its share of the sum of 1/p over held-out positives
     random_share      its share of the randomly exposed positives, by 1 / exposure_probability
 
 are set side by side. Right propensities make weighted_share and random_share equal but for noise. Shares need no scale:
-most methods know p up to a factor only. Group 0 has the items that were never logged: no weight reaches them, and
-its random_share is the part of the positives that no estimate from this log can see.
+most methods know p up to a factor only. Group 0 has the items without training pairs. Items in it that are not held
+out either are out of reach of any weight.
+
+Groups are by training pairs, not by all logged pairs: the second would put items into a group by the very pairs that
+are weighted there. In a simulated log with true p, distance was 0.108 in this way, and noise 0.018.
 
     distance = 1/2 sum over groups of |share - random_share|     0: equal; 1: nothing in common
     noise    = 1/2 sum over groups of sqrt(2 s (1 - s) / (pi n))   what n random positives give by chance alone
@@ -20,17 +23,19 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from eval_engine.propensity.item_counts import Histogram
-from eval_engine.propensity.strata import MOST, strata_edges, strata_of
+from eval_engine.propensity.strata import MOST, strata_edges
 
 
 class Group(NamedTuple):
     """The items of one group: a row of propensity_calibration, without run_id."""
 
     group: int
-    count_low: int
-    count_high: int
+    trained_low: int
+    trained_high: int
     n_items: int
     heldout: int
     positives: int
@@ -51,7 +56,7 @@ class Calibration(NamedTuple):
 
 def calibration(items: Histogram, weights: npt.NDArray[np.float64]) -> Calibration:
     """The groups of items; weights: the sum of 1/p over the held-out positives of the items with each count."""
-    number = _groups(items)
+    number = items.group
     n_groups = int(number.max(initial=0)) + 1
     shares = {
         name: _shares(number, sums, n_groups)
@@ -61,9 +66,9 @@ def calibration(items: Histogram, weights: npt.NDArray[np.float64]) -> Calibrati
     for group in np.unique(number):
         inside = number == group
         sums = [int(c[inside].sum()) for c in (items.n_items, items.heldout, items.positives, items.random)]
-        counts = items.counts[inside]
+        trained = int(items.trained_low[inside].min()), int(items.trained_high[inside].max())
         share = [None if s is None else float(s[group]) for s in shares.values()]
-        groups.append(Group(int(group), int(counts.min()), int(counts.max()), *sums, *share))
+        groups.append(Group(int(group), *trained, *sums, *share))
     random, n_random = shares["random"], int(items.random.sum())
     if random is None:
         return Calibration(groups, None, None, None)
@@ -71,18 +76,14 @@ def calibration(items: Histogram, weights: npt.NDArray[np.float64]) -> Calibrati
     return Calibration(groups, _distance(shares["heldout"], random), _distance(shares["weighted"], random), noise)
 
 
-def _groups(items: Histogram) -> npt.NDArray[np.int64]:
-    """The group of each count."""
-    number = np.zeros(items.counts.size, np.int64)
-    logged = items.counts > 0
-    tested = int((logged & (items.heldout > 0)).sum())
-    if tested:
-        counts, heldout = items.counts[logged].astype(float), items.heldout[logged]
-        edges = strata_edges(counts, heldout, min(MOST, tested), "equal_count")
-        number[logged] = strata_of(counts, edges)
-    else:
-        number[logged] = 1
-    return number
+def group_edges(items: DataFrame) -> list[float]:
+    """The edges of the groups, in training pairs per item: one Spark job, a row for each distinct number of them."""
+    known = items.where(F.col("in_catalogue") & (F.col("trained") > 0) & (F.col("heldout") > 0))
+    rows = known.groupBy("trained").agg(F.sum("heldout").alias("heldout")).collect()
+    if not rows:
+        return []
+    trained, heldout = [float(row["trained"]) for row in rows], [int(row["heldout"]) for row in rows]
+    return [float(edge) for edge in strata_edges(trained, heldout, min(MOST, len(rows)), "equal_count")]
 
 
 def _shares(number: npt.NDArray[np.int64], sums: npt.ArrayLike, n_groups: int) -> npt.NDArray[np.float64] | None:

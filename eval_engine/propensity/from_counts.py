@@ -44,7 +44,9 @@ def fit_counts(items: Histogram, settings: Power | PowerLegacy) -> FromCounts:
     given = settings.gamma is not None if isinstance(settings, Power) else settings.alpha is not None
     parameters: dict[str, Any] = dict.fromkeys(("alpha", "xmin", "ks", "n_tail", "gamma"))
     if not given:
-        law = fit_power_law(items.counts, items.n_items, settings.fit)
+        values, place = np.unique(items.counts, return_inverse=True)
+        numbers = np.bincount(place, weights=items.n_items).astype(np.int64)
+        law = fit_power_law(values, numbers, settings.fit)
         parameters |= {"alpha": law.alpha, "xmin": law.xmin, "ks": law.ks, "n_tail": law.n_tail}
     if isinstance(settings, Power):
         gamma = parameters["gamma"] = float(parameters["alpha"] if settings.gamma is None else settings.gamma)

@@ -1,14 +1,16 @@
 """Counts of logged pairs per item, by one groupBy over all tables, and their histogram.
 
-The row of an item has what fit and diagnostics need. Only the histogram, a row for each distinct count, comes to the
-driver. Sums of weights are decimals: they do not depend on partitioning.
+The row of an item has what fit and diagnostics need. Only the histogram, a row for each distinct count and group of
+items (calibration.py), comes to the driver. Sums of weights are decimals: they do not depend on partitioning.
 
 A row breaks a rule if user_id or item_id is NULL (null_key), its value is NULL or NaN (null_value, nan_value), its
 probability is not above 0 and at most 1 (bad_probability), or its item is not in the catalogue (outside_catalogue). It
 counts nowhere. That a pair is logged twice, or both trained on and held out, is found by the stage `rank`.
 """
 
+from collections.abc import Sequence
 from functools import reduce
+from operator import add
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,13 +30,16 @@ REMEDY = {
     "Fix the job that makes the table",
     "outside_catalogue": "only items of the catalogue are ranked. Add the item to the catalogue, or take the row out",
 }
-SUMS = ("count", "heldout", "positives", "inverse", "below", "random", "random_inverse", "n_bad")
+SUMS = ("count", "trained", "heldout", "positives", "inverse", "below", "random", "random_inverse", "n_bad")
 
 
 class Histogram(NamedTuple):
-    """What is known of the items with each count, counts in rising order."""
+    """What is known of the items with each count in each group, counts in rising order."""
 
     counts: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int64]
+    trained_low: npt.NDArray[np.int64]  # least number of training pairs of an item
+    trained_high: npt.NDArray[np.int64]
     n_items: npt.NDArray[np.int64]  # of the catalogue
     heldout: npt.NDArray[np.int64]  # held-out pairs
     positives: npt.NDArray[np.int64]  # of these
@@ -65,7 +70,7 @@ def item_counts(log: Log, positive: Positive, counted: Literal["logged", "train"
     is_positive = COMPARE[positive.compare](F.col("value"), F.lit(positive.threshold)).cast("bigint")
     parts = [
         log.catalogue.select("item_id", F.lit(True).alias("in_catalogue")),
-        _judged(log.feedback, "feedback", None, {"count": F.lit(1)}),
+        _judged(log.feedback, "feedback", None, {"count": F.lit(1), "trained": F.lit(1)}),
         _judged(
             held,
             "heldout",
@@ -132,8 +137,12 @@ def _judged(
     )
 
 
-def histogram(items: DataFrame) -> tuple[Histogram, list[BadRows]]:
-    """The items of the catalogue by count, and the rows that count nowhere, by why: one Spark job."""
+def histogram(items: DataFrame, edges: Sequence[float]) -> tuple[Histogram, list[BadRows]]:
+    """The items of the catalogue by count and group, and the rows that count nowhere, by why: one Spark job.
+
+    edges: of the groups, by number of training pairs, right-closed; items without training pairs are group 0.
+    """
+    number = reduce(add, [(F.col("trained") > F.lit(edge)).cast("int") for edge in edges], F.lit(1))
     logged = F.col("count") + F.col("heldout") + F.col("random") + F.col("n_bad")
     outside = ~F.col("in_catalogue") & F.col("item_id").isNotNull()
     tested = F.col("heldout") > 0
@@ -141,10 +150,13 @@ def histogram(items: DataFrame) -> tuple[Histogram, list[BadRows]]:
         items.withColumn("logged", logged)
         .withColumn("outside", outside & (logged > 0))
         .withColumn("count", F.when(F.col("in_catalogue"), F.col("count")).otherwise(F.lit(-1)))
-        .groupBy("count", "outside")
+        .withColumn("group", F.when(F.col("trained") > 0, number).otherwise(F.lit(0)))
+        .groupBy("count", "group", "outside")
         .agg(
             F.count(F.lit(1)).alias("n_items"),
-            *[F.sum(name).alias(name) for name in SUMS if name != "count"],
+            *[F.sum(name).alias(name) for name in SUMS if name not in ("count", "trained")],
+            F.min("trained").alias("trained_low"),
+            F.max("trained").alias("trained_high"),
             F.min("least").alias("least"),
             F.max("largest").alias("largest"),
             F.sum("logged").alias("logged"),
@@ -160,19 +172,17 @@ def histogram(items: DataFrame) -> tuple[Histogram, list[BadRows]]:
     if bad:
         first = min(row["bad"] for row in bad)
         problems.append(BadRows(sum(row["n_bad"] for row in bad), *first))
-    for row in rows:
-        if row["outside"]:
-            problems.append(
-                BadRows(row["logged"] - row["n_bad"], "log", "outside_catalogue", f"item_id={row['first']}")
-            )
-    known = sorted((row for row in rows if row["count"] >= 0), key=lambda row: row["count"])
+    if outsiders := [row for row in rows if row["outside"]]:
+        n_rows = sum(row["logged"] - row["n_bad"] for row in outsiders)
+        first_id = min(row["first"] for row in outsiders)
+        problems.append(BadRows(n_rows, "log", "outside_catalogue", f"item_id={first_id}"))
+    known = sorted((row for row in rows if row["count"] >= 0), key=lambda row: (row["count"], row["group"]))
 
     def column(name: str, kind: type) -> npt.NDArray[np.generic]:
         return np.array([np.nan if row[name] is None else kind(row[name]) for row in known], kind)
 
-    whole = {"counts": column("count", int)} | {
-        name: column(name, int) for name in ("n_items", "heldout", "positives", "below", "random", "tested")
-    }
+    names = ("group", "trained_low", "trained_high", "n_items", "heldout", "positives", "below", "random", "tested")
+    whole = {"counts": column("count", int)} | {name: column(name, int) for name in names}
     parts = {name: column(name, float) for name in ("inverse", "random_inverse", "least", "largest")}
     examples = tuple(row["example"] for row in known)
     return Histogram(**whole, **parts, example=examples), problems  # type: ignore[arg-type]

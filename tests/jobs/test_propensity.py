@@ -78,7 +78,7 @@ def test_power_law_of_all_logged_pairs_twice_the_same(small_run: Any, spark: Spa
     assert (fit["n_items"], fit["n_unseen"], fit["n_heldout"]) == (30, 1, len(held))
     assert (fit["n_bad_rows"], fit["n_cold_users"]) == (0, 1)
     groups = rows(small_run, "propensity_calibration")
-    check_calibration(small_run, groups, counts, np.array([1 / p[item] for item in held]))
+    check_calibration(small_run, groups, np.array([1 / p[item] for item in held]))
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "7")
     try:
@@ -89,8 +89,9 @@ def test_power_law_of_all_logged_pairs_twice_the_same(small_run: Any, spark: Spa
     assert {row["item_id"]: row for row in rows(small_run, "propensities")} == stored
 
 
-def check_calibration(run: Any, groups: list[dict[str, Any]], counts: dict[int, int], weights: np.ndarray) -> None:
+def check_calibration(run: Any, groups: list[dict[str, Any]], weights: np.ndarray) -> None:
     """The shares of positives of each group, by loops over the pairs."""
+    counts = counts_of(run, "feedback")
     positive = Positive(">", 3.0)
     held = run.tables["heldout"]
     hits = positive.of(held["value"].to_numpy())
@@ -99,7 +100,7 @@ def check_calibration(run: Any, groups: list[dict[str, Any]], counts: dict[int, 
     assert {0, 1} <= {row["group"] for row in groups}
     assert sum(row["n_items"] for row in groups) == len(counts)
     for row in groups:
-        inside = {item for item, n in counts.items() if row["count_low"] <= n <= row["count_high"]}
+        inside = {item for item, n in counts.items() if row["trained_low"] <= n <= row["trained_high"]}
         assert row["n_items"] == len(inside)
         mine = np.array([item in inside for item in items])
         assert (row["heldout"], row["positives"]) == (mine.sum(), (mine & hits).sum())
@@ -144,8 +145,7 @@ def test_naive_bayes_over_rating_values(small_run: Any, spark: SparkSession) -> 
         assert p == pytest.approx(min(1, bayes))
     assert all(row["propensity"] is None for row in rows(small_run, "propensities"))
     weights = 1 / of_values(by_value, small_run.tables["heldout"]["value"].to_numpy())
-    counts = counts_of(small_run, "feedback", "heldout")
-    check_calibration(small_run, rows(small_run, "propensity_calibration"), counts, weights)
+    check_calibration(small_run, rows(small_run, "propensity_calibration"), weights)
 
 
 def test_logged_propensities_are_judged_and_not_scaled(small_run: Any, spark: SparkSession) -> None:
@@ -159,7 +159,7 @@ def test_logged_propensities_are_judged_and_not_scaled(small_run: Any, spark: Sp
     assert (fit["least"], fit["largest"]) == (p[0], p[-1])
     assert fit["share_below_floor"] == pytest.approx((p < 0.01).mean())
     counts = counts_of(small_run, "feedback", "heldout")
-    check_calibration(small_run, rows(small_run, "propensity_calibration"), counts, 1 / p)
+    check_calibration(small_run, rows(small_run, "propensity_calibration"), 1 / p)
     p[3] = 0.0
     small_run.tables["heldout"] = heldout.append_column("propensity", pa.array([*p[:-1], None]))
     odd = {"user_id": pa.array([100, None], pa.int64()), "item_id": [7, 1000], "value": [1.0, 2.0]}
