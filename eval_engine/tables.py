@@ -504,7 +504,7 @@ PROPENSITY_FITS = Table(
         Column("n_random_positives", BIGINT, "Number of randomly exposed positives."),
         Column("distance_heldout", DOUBLE, "Distance of held-out from random positives over groups, before weighting."),
         Column("distance_weighted", DOUBLE, "The same distance of held-out positives weighted by 1/propensity."),
-        Column("distance_noise", DOUBLE, "The distance that the number of random positives gives by chance alone."),
+        Column("distance_noise", DOUBLE, "The distance that right propensities give by chance, on average."),
         Column("remark", STRING, "What makes the propensities doubtful; NULL if nothing was found."),
     ),
     key=("run_id",),

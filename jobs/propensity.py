@@ -93,8 +93,8 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
     else:
         lake.put(PROPENSITY_USERS, [], run_id, id_type)
     row = fit | _diagnostics(counts, of_count, sizes, settings.floor) | {"method": settings.method}
-    weights = counts.inverse if of_count is None else of_count.weights(counts)
-    held_against = calibration(counts, weights)
+    weights = (counts.inverse, counts.squares) if of_count is None else of_count.weights(counts)
+    held_against = calibration(counts, *weights)
     row |= {name: getattr(held_against, name) for name in held_against._fields if name != "groups"}
     row["n_bad_rows"] = sum(problem.n_rows for problem in bad)
     row["remark"] = _remark(row, config)

@@ -27,12 +27,10 @@ class FromCounts(NamedTuple):
         """Of items with these counts and held-out pairs; NaN for items without any."""
         return self.of_count(np.where((counts == 0) & (heldout > 0), 1, counts))
 
-    def weights(self, items: Histogram) -> Doubles:
-        """The sum of 1/propensity over the held-out positives of the items with each count."""
-        tested = items.positives > 0
-        weights = np.zeros(items.counts.size)
-        weights[tested] = items.positives[tested] / self.propensity(items.counts, items.heldout)[tested]
-        return weights
+    def weights(self, items: Histogram) -> tuple[Doubles, Doubles]:
+        """The sums of 1/propensity and of its square over the held-out positives of each row of items."""
+        p = np.where(items.positives > 0, self.propensity(items.counts, items.heldout), 1.0)
+        return items.positives / p, items.positives / p / p
 
 
 def fit_counts(items: Histogram, settings: Power | PowerLegacy) -> FromCounts:

@@ -30,7 +30,7 @@ REMEDY = {
     "Fix the job that makes the table",
     "outside_catalogue": "only items of the catalogue are ranked. Add the item to the catalogue, or take the row out",
 }
-SUMS = ("count", "trained", "heldout", "positives", "inverse", "below", "random", "random_inverse", "n_bad")
+SUMS = ("count", "trained", "heldout", "positives", "inverse", "squares", "below", "random", "random_inverse", "n_bad")
 
 
 class Histogram(NamedTuple):
@@ -44,6 +44,7 @@ class Histogram(NamedTuple):
     heldout: npt.NDArray[np.int64]  # held-out pairs
     positives: npt.NDArray[np.int64]  # of these
     inverse: npt.NDArray[np.float64]  # sum of 1 / propensity of the positives, where propensities are of pairs
+    squares: npt.NDArray[np.float64]  # sum of 1 / propensity^2 of these
     least: npt.NDArray[np.float64]  # propensity of a held-out pair, where it is one of pairs; else NaN
     largest: npt.NDArray[np.float64]
     below: npt.NDArray[np.int64]  # held-out pairs whose propensity is below the floor
@@ -80,6 +81,7 @@ def item_counts(log: Log, positive: Positive, counted: Literal["logged", "train"
                 "heldout": F.lit(1),
                 "positives": is_positive,
                 "inverse": is_positive * inverse(p) if of_pairs else F.lit(0),
+                "squares": is_positive * inverse(p * p) if of_pairs else F.lit(0),
                 "below": (p < floor).cast("bigint") if of_pairs else F.lit(0),
             },
             p,
@@ -124,7 +126,7 @@ def _judged(
     ]
     bad = F.struct(F.lit(table).alias("table"), F.col("rule").alias("rule"), F.concat_ws(", ", *text).alias("example"))
     fine = F.col("rule").isNull()
-    weights = ("inverse", "random_inverse")
+    weights = ("inverse", "squares", "random_inverse")
     return rows.withColumn("rule", rule).select(
         "item_id",
         *[
@@ -183,6 +185,6 @@ def histogram(items: DataFrame, edges: Sequence[float]) -> tuple[Histogram, list
 
     names = ("group", "trained_low", "trained_high", "n_items", "heldout", "positives", "below", "random", "tested")
     whole = {"counts": column("count", int)} | {name: column(name, int) for name in names}
-    parts = {name: column(name, float) for name in ("inverse", "random_inverse", "least", "largest")}
+    parts = {name: column(name, float) for name in ("inverse", "squares", "random_inverse", "least", "largest")}
     examples = tuple(row["example"] for row in known)
     return Histogram(**whole, **parts, example=examples), problems  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ def items_with(
         none,
         none,
         none,
+        none,
         zero,
         np.array(random),
         np.array(random, float),
@@ -48,7 +49,7 @@ def test_fitted_or_given() -> None:
     }
     given = fit_counts(items, Power(method="power", gamma=1.0))
     np.testing.assert_allclose(given.propensity(items.counts, items.heldout), [np.nan, 1 / 9, 3 / 9, 1])
-    np.testing.assert_allclose(given.weights(items), [0, 27, 9, 3])
+    np.testing.assert_allclose(given.weights(items), [[0, 27, 9, 3], [0, 243, 27, 3]])
     legacy = fit_counts(items, PowerLegacy(method="power_legacy", alpha=2.0, xmin=3))
     np.testing.assert_allclose(legacy.propensity(items.counts, items.heldout), [np.nan, 1 / 81, 3 / 81, 1])
 
@@ -69,19 +70,31 @@ def test_right_propensities_bring_the_shares_of_random_exposure() -> None:
     counts, n_items = [1, 2, 5, 10, 100], [100, 100, 100, 100, 100]
     positives = [10 * n for n in counts]  # of 100 items each, as many as they were logged
     items = items_with(counts, n_items, positives, random=[40, 40, 40, 40, 40])
-    right = calibration(items, fit_counts(items, Power(method="power", gamma=1.0)).weights(items))
+    right = calibration(items, *fit_counts(items, Power(method="power", gamma=1.0)).weights(items))
     assert right.distance_weighted == pytest.approx(0.0, abs=1e-12)
     assert right.distance_heldout == pytest.approx(sum(abs(n / sum(counts) - 0.2) for n in counts) / 2)
-    wrong = calibration(items, fit_counts(items, Power(method="power", gamma=4.0)).weights(items))
+    wrong = calibration(items, *fit_counts(items, Power(method="power", gamma=4.0)).weights(items))
     assert wrong.distance_weighted is not None
     assert wrong.distance_weighted > 0.1
-    assert right.distance_noise is not None
-    assert right.distance_noise > 0
+
+
+def test_noise_is_what_true_propensities_give_by_chance() -> None:
+    """Many draws of held-out and random positives of five groups of items, p known."""
+    rng = np.random.default_rng(7)
+    p, positives = np.array([0.01, 0.03, 0.1, 0.3, 0.9]), np.array([4000, 3000, 2000, 600, 200])
+    distances, noises = [], []
+    for _ in range(300):
+        held, random = rng.binomial(positives, p), rng.binomial(positives, 0.05)
+        items = items_with([1, 2, 3, 4, 5], [9] * 5, held.tolist(), random.tolist())
+        result = calibration(items, held / p, held / p**2)
+        distances.append(result.distance_weighted)
+        noises.append(result.distance_noise)
+    assert np.mean(noises) == pytest.approx(np.mean(distances), rel=0.1)
 
 
 def test_items_never_logged_are_group_0_and_out_of_reach() -> None:
     items = items_with([0, 1, 2], [10, 5, 5], [0, 4, 4], random=[30, 10, 10])
-    result = calibration(items, np.array([0.0, 8.0, 4.0]))
+    result = calibration(items, np.array([0.0, 8.0, 4.0]), np.array([0.0, 16.0, 4.0]))
     first = result.groups[0]
     assert (first.group, first.n_items, first.random_share) == (0, 10, 0.6)
     assert sum(row.weighted_share or 0 for row in result.groups) == pytest.approx(1)
@@ -91,6 +104,6 @@ def test_items_never_logged_are_group_0_and_out_of_reach() -> None:
 
 def test_without_random_exposure_there_is_nothing_to_hold_against() -> None:
     items = items_with([1, 2], [5, 5], [4, 4], random=[0, 0])
-    result = calibration(items, np.array([8.0, 4.0]))
+    result = calibration(items, np.array([8.0, 4.0]), np.array([16.0, 4.0]))
     assert (result.distance_heldout, result.distance_weighted, result.distance_noise) == (None, None, None)
     assert [row.random_share for row in result.groups] == [None, None]
