@@ -103,7 +103,7 @@ def item_counts(log: Log, positive: Positive, counted: Literal["logged", "train"
 
 
 def inverse(probability: Column) -> Column:
-    """1 / probability, at most 1e20, so that a decimal holds sums of it; NULL for a probability of 0."""
+    """1 / probability, at most 1e20, so that a decimal holds sums of it; 1e20 where the probability is 0."""
     return F.least(F.try_divide(F.lit(1.0), probability), F.lit(1e20))
 
 
