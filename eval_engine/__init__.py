@@ -55,11 +55,13 @@ if TYPE_CHECKING:
         ure_recall_micro,
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
+    from eval_engine.propensity.power_law import PowerLaw, power_law
     from eval_engine.statistics.comparison import Comparison
 
 __all__ = [
     "Comparison",
     "Estimate",
+    "PowerLaw",
     "RankFacts",
     "compare",
     "evaluate",
@@ -85,6 +87,7 @@ __all__ = [
     "holdout_r_precision",
     "holdout_rbp",
     "holdout_recall",
+    "power_law",
     "rank_facts",
     "traditional_auc",
     "traditional_dcg",
@@ -110,7 +113,9 @@ __all__ = [
 
 HOME = {
     "Comparison": "eval_engine.statistics.comparison",
+    "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
+    "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
 }
 

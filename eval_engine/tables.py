@@ -441,6 +441,96 @@ STUDY_ESTIMATES = Table(
     key=("run_id", "model", "scheme", "exposures", "k"),
     rules=("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
 )
+PROPENSITIES = Table(
+    name="propensities",
+    about="The items of the catalogue: how often each was logged, and its propensity (docs/propensities.md).",
+    columns=(
+        RUN_ID,
+        Column("item_id", ID, "Item.", nullable=False),
+        Column("count", BIGINT, "Number of logged pairs that were counted, of any label.", nullable=False),
+        Column("heldout", BIGINT, "Number of held-out pairs.", nullable=False),
+        Column(
+            "propensity",
+            DOUBLE,
+            "Chance of the item to be logged, scaled to at most 1; NULL for an item that was never logged, and where "
+            "propensities are of pairs.",
+        ),
+        Column("logit", DOUBLE, "Of method logistic: the item's part of the logit, with the intercept; else NULL."),
+    ),
+    key=("run_id", "item_id"),
+    rules=(
+        "count >= 0",
+        "heldout >= 0",
+        "propensity IS NULL OR (propensity > 0 AND propensity <= 1)",
+        "logit IS NULL OR NOT isnan(logit)",
+    ),
+)
+PROPENSITY_USERS = Table(
+    name="propensity_users",
+    about="Of method logistic: the users' part of the logit. The propensity of a pair is 1 / (1 + exp(-(logit of the "
+    "item + logit of the user))).",
+    columns=(
+        RUN_ID,
+        Column("user_id", ID, "User.", nullable=False),
+        Column("logit", DOUBLE, "The user's part of the logit.", nullable=False),
+    ),
+    key=("run_id", "user_id"),
+    rules=("NOT isnan(logit)",),
+)
+PROPENSITY_FITS = Table(
+    name="propensity_fits",
+    about="How the propensities of a run were made, and how good they are: one row per run (docs/propensities.md).",
+    columns=(
+        RUN_ID,
+        Column("method", STRING, "power, power_legacy, naive_bayes, logistic or logged.", nullable=False),
+        Column("n_items", BIGINT, "Number of items of the catalogue.", nullable=False),
+        Column("n_unseen", BIGINT, "Number of these without a counted pair: they have no propensity.", nullable=False),
+        Column("n_users", BIGINT, "Number of users with a logged pair.", nullable=False),
+        Column("n_cold_users", BIGINT, "Number of these with held-out pairs and no training pair. Their pairs count."),
+        Column("n_pairs", BIGINT, "Number of logged pairs, trained or held out.", nullable=False),
+        Column("n_heldout", BIGINT, "Number of held-out pairs.", nullable=False),
+        Column("n_unseen_pairs", BIGINT, "Number of held-out pairs whose item has a count of 0 (unseen: once)."),
+        Column("n_bad_rows", BIGINT, "Number of rows that broke a rule and count nowhere.", nullable=False),
+        Column("alpha", DOUBLE, "Exponent of the power law of counts; NULL for other methods."),
+        Column("xmin", BIGINT, "Least count from which the power law holds."),
+        Column("ks", DOUBLE, "Distance of counts from the power law, 0 to 1; NULL if it was given."),
+        Column("n_tail", BIGINT, "Number of items with a count of xmin or more; NULL if it was given."),
+        Column("gamma", DOUBLE, "Of method power: p ~ count^((gamma + 1) / 2)."),
+        Column("by_value", Map(DOUBLE, DOUBLE), "Of method naive_bayes: propensity of each rating value."),
+        Column("coefficients", Map(STRING, DOUBLE), "Of method logistic: coefficient of each feature, and intercept."),
+        Column("least", DOUBLE, "Least propensity of a held-out pair."),
+        Column("largest", DOUBLE, "Largest propensity of a held-out pair."),
+        Column("floor", DOUBLE, "Floor of the estimator `clipped`.", nullable=False),
+        Column("share_below_floor", DOUBLE, "Share of the held-out pairs with a propensity below the floor."),
+        Column("n_random_positives", BIGINT, "Number of randomly exposed positives."),
+        Column("distance_heldout", DOUBLE, "Distance of held-out from random positives over groups, before weighting."),
+        Column("distance_weighted", DOUBLE, "The same distance of held-out positives weighted by 1/propensity."),
+        Column("distance_noise", DOUBLE, "The distance that right propensities give by chance, on average."),
+        Column("remark", STRING, "What makes the propensities doubtful; NULL if nothing was found."),
+    ),
+    key=("run_id",),
+    rules=("method IN ('power', 'power_legacy', 'naive_bayes', 'logistic', 'logged')",),
+)
+PROPENSITY_CALIBRATION = Table(
+    name="propensity_calibration",
+    about="Propensities against random exposure: shares of the positives in groups of items by their training pairs. "
+    "weighted_share is close to random_share if the propensities are right (docs/propensities.md).",
+    columns=(
+        RUN_ID,
+        Column("group", INT, "Group of items, from the least trained on; 0: without training pairs.", nullable=False),
+        Column("trained_low", BIGINT, "Least number of training pairs of an item."),
+        Column("trained_high", BIGINT, "Largest number of training pairs of an item."),
+        Column("n_items", BIGINT, "Number of items."),
+        Column("heldout", BIGINT, "Number of held-out pairs."),
+        Column("positives", BIGINT, "Number of held-out positives."),
+        Column("random_positives", BIGINT, "Number of randomly exposed positives."),
+        Column("heldout_share", DOUBLE, "Share of the held-out positives."),
+        Column("weighted_share", DOUBLE, "Share of the held-out positives, weighted by 1/propensity."),
+        Column("random_share", DOUBLE, "Share of the randomly exposed positives; NULL if there are none."),
+    ),
+    key=("run_id", "group"),
+    rules=("n_items >= 0",),
+)
 
 TABLES = (
     CATALOGUE,
@@ -455,6 +545,10 @@ TABLES = (
     TRIALS,
     AGREEMENT,
     STUDY_ESTIMATES,
+    PROPENSITIES,
+    PROPENSITY_USERS,
+    PROPENSITY_FITS,
+    PROPENSITY_CALIBRATION,
 )
 
 

@@ -2,7 +2,7 @@
 
     plumbline demo                      a synthetic world, five models, and which of them is really better
     plumbline run conf/run.yaml         all stages that the config has something to do for
-    plumbline rank conf/run.yaml        one stage: simulate, split, train, rank, evaluate, report, study
+    plumbline rank conf/run.yaml        one stage: simulate, split, propensity, train, rank, ...
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
     plumbline show RUN --lake LAKE      a finished run's table again
     plumbline import coat DIR --to OUT  a public data set as tables, and a config to run on them

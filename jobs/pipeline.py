@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from eval_engine import tables
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError
+from eval_engine.propensity.settings import Logistic
 from eval_engine.tables import Table
 from jobs.run_config import RunConfig
 
@@ -62,6 +63,18 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         after=("simulate",),
         section="split",
         spark="when needed",
+    ),
+    "propensity": Stage(
+        about="Estimate how likely each pair was to be logged, and hold that against random exposure.",
+        reads=("catalogue", "feedback", "heldout", "exposures", "features"),
+        writes=(
+            tables.PROPENSITIES,
+            tables.PROPENSITY_USERS,
+            tables.PROPENSITY_FITS,
+            tables.PROPENSITY_CALIBRATION,
+        ),
+        after=("simulate", "split"),
+        section="propensity",
     ),
     "train": Stage(
         about="Train the models of a run and write their scores, or their ranks.",
@@ -134,6 +147,10 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
         elif read == "slices":
             sliced = (*config.slices.items, *config.slices.users)
             yield from ((f"slices by {', '.join(table.by)}", table) for table in sliced)
+        elif read == "features" and isinstance(config.propensity, Logistic):
+            for of in ("items", "users"):
+                given = enumerate(getattr(config.propensity, of))
+                yield from ((f"propensity.{of}[{n}]", table) for n, table in given)
         elif isinstance(read, str) and (where := getattr(config.inputs, read, None)):
             yield read, where
 

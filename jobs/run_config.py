@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
 from eval_engine.inputs.split_settings import Split
+from eval_engine.propensity.settings import Propensity
 from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import UreStudy
 from models.spec.train import Train
@@ -21,6 +22,9 @@ class RunConfig(Evaluation):
     report: str = Field("reports", description="folder for the picture and the page of the run")
     world: World | None = Field(None, description="jobs/simulate.py writes this world to the paths of `inputs`")
     split: Split | None = Field(None, description="jobs/split.py makes inputs.feedback and inputs.heldout of this log")
+    propensity: Propensity | None = Field(
+        None, description="jobs/propensity.py makes the propensities of logged pairs in this way"
+    )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
     study: UreStudy | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
@@ -46,6 +50,12 @@ class RunConfig(Evaluation):
             raise ValueError(
                 f"world.frame is {self.world.frame} but frame is {self.frame}: exposures must be drawn from the frame "
                 "that is ranked"
+            )
+        if self.propensity and self.inputs.heldout is None:
+            raise ValueError("propensity is of held-out pairs, so inputs.heldout is needed")
+        if self.propensity and self.propensity.method == "naive_bayes" and self.inputs.exposures is None:
+            raise ValueError(
+                "propensity: naive_bayes needs P(value) from a random sample, so inputs.exposures is needed"
             )
         self._places_for_a_split()
         needed = max(metric.k for metric in self.evaluate.metrics)

@@ -176,16 +176,18 @@ class Lake:
             else:
                 writer.save(self.uri(table))
 
-    def replace_by_workers(self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str]) -> DataFrame:
+    def replace_by_workers(
+        self, table: Table, rows: DataFrame, worker: Worker, where: dict[str, str], id_type: str = "BIGINT"
+    ) -> DataFrame:
         """Like replace, of what `worker` makes of the rows by mapInArrow; the rows that were written.
 
         It makes the table's columns without those in `where`, a few rows per task.
         """
-        schema = table.row_ddl(without=where)
+        schema = table.row_ddl(id_type, without=where)
         if self.spark_only_reason:
             self.replace(table, rows.mapInArrow(worker, schema), where)
             return self.read(table, where["run_id"])
-        self.create(table, "BIGINT", where)
+        self.create(table, id_type, where)
         uri = self.uri(table)
 
         def write(attempt: str) -> list[WrittenFile]:

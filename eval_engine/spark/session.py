@@ -53,7 +53,8 @@ EMBEDDED = {
 QUIET = Path(__file__).with_name("log4j2.properties")  # for a Java that this process starts
 TO_FILE = Path(__file__).with_name("log4j2_file.properties")  # for a Java that is already running
 # Java makes plans and moves blobs, and ends before its optimising compiler would pay off; the workers need the cores.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The quick compiler has room for 48 MB of code by default. Spark ML fills it, and Java then compiles nothing any more.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
 
 
 def spark_session(app: str, java_options: str = QUICK_START, log: Path | None = None) -> SparkSession:

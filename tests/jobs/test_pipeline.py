@@ -70,6 +70,7 @@ def test_stages_stand_in_the_order_in_which_they_run() -> None:
         ("models.train", set()),
         ("jobs.simulate", {"pyspark"}),
         ("jobs.split", {"pyspark"}),
+        ("jobs.propensity", {"pyspark", "numba", "scipy"}),
         ("jobs.rank", {"pyspark", "numba", "scipy"}),
         ("jobs.evaluate", {"pyspark", "numba", "scipy"}),
         ("jobs.report", {"pyspark", "matplotlib", "scipy", "numba"}),

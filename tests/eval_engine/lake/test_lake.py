@@ -18,6 +18,10 @@ from eval_engine.lake.lake import Lake
 from eval_engine.tables import (
     AGREEMENT,
     ESTIMATES,
+    PROPENSITIES,
+    PROPENSITY_CALIBRATION,
+    PROPENSITY_FITS,
+    PROPENSITY_USERS,
     QUALITY,
     RANKS,
     RUNS,
@@ -33,7 +37,11 @@ OTHERS = (
     AGREEMENT,
     STUDY_ESTIMATES,
     USER_METRICS,
-)  # tests/jobs/: test_train.py, test_study.py, test_readers.py
+    PROPENSITIES,
+    PROPENSITY_USERS,
+    PROPENSITY_FITS,
+    PROPENSITY_CALIBRATION,
+)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
