@@ -205,6 +205,13 @@ def _imported(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+class StrataSettings(Strict):
+    """Strata of the propensity of held-out pairs: docs/propensities.md"""
+
+    kind: Literal["equal_width", "equal_count"]
+    n: int = Field(ge=1, le=10)
+
+
 class Evaluate(Strict):
     """What is estimated; a change here never reads scores again."""
 
@@ -226,6 +233,13 @@ class Evaluate(Strict):
     power: float = Field(0.8, gt=0.5, lt=1, description="chance to tell two models apart that users_needed is for")
     replicates: int = Field(1000, ge=0, le=100_000, description="of the Poisson bootstrap; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="of the Poisson bootstrap")
+    strata: tuple[StrataSettings, ...] = Field(
+        (StrataSettings(kind="equal_width", n=2), StrataSettings(kind="equal_count", n=2)),
+        description="of propensity, if the config has a section propensity",
+    )
+    least_effective_pairs: float = Field(
+        100.0, ge=0, description="a weighted estimate with a smaller effective sample size is marked unreliable"
+    )
     user_metrics: bool = Field(False, description="write the terms of every user to the table user_metrics")
 
 

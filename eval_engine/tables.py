@@ -247,6 +247,10 @@ ESTIMATES = Table(
         Column("estimand", STRING, "What it is an estimate of."),
         Column("reason", STRING, "Why there is no value or no interval; NULL if there is."),
         SLICE,
+        Column("effective_pairs", DOUBLE, "Of weighted pairs: effective sample size (sum w)^2 / sum w^2, in pairs."),
+        Column("largest_weight_share", DOUBLE, "Of weighted pairs: share of the largest weight."),
+        Column("clipped_share", DOUBLE, "Of `clipped`: share of the positives whose weight was clipped."),
+        Column("unreliable", STRING, "Why the estimate is not to be relied on; NULL if nothing was found."),
     ),
     key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
@@ -465,6 +469,22 @@ PROPENSITIES = Table(
         "logit IS NULL OR NOT isnan(logit)",
     ),
 )
+STRATA = Table(
+    name="strata",
+    about="The strata of propensity of a run: each is a slice `strata=stratum` of estimates and comparisons.",
+    columns=(
+        RUN_ID,
+        Column("strata", STRING, "Kind and number of strata: propensity_equal_count_5.", nullable=False),
+        Column("stratum", STRING, "Q1 holds the least propensities.", nullable=False),
+        Column("low", DOUBLE, "Least propensity of its test pairs; NULL without any."),
+        Column("high", DOUBLE, "Largest propensity of its test pairs."),
+        Column("n_items", BIGINT, "Number of items.", nullable=False),
+        Column("n_pairs", BIGINT, "Number of held-out pairs, of any label.", nullable=False),
+        Column("inverse_propensity", DOUBLE, "Sum of 1 / propensity over these pairs.", nullable=False),
+    ),
+    key=("run_id", "strata", "stratum"),
+    rules=("n_items >= 0", "n_pairs >= 0"),
+)
 PROPENSITY_USERS = Table(
     name="propensity_users",
     about="Of method logistic: the users' part of the logit. The propensity of a pair is 1 / (1 + exp(-(logit of the "
@@ -545,6 +565,7 @@ TABLES = (
     TRIALS,
     AGREEMENT,
     STUDY_ESTIMATES,
+    STRATA,
     PROPENSITIES,
     PROPENSITY_USERS,
     PROPENSITY_FITS,

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
+from eval_engine.evaluation.propensity_tables import PropensityTables, propensity_tables
 from eval_engine.evaluation.results import InferenceSettings, described, estimates_and_comparisons, results_of
 from eval_engine.evaluation.slice_tables import SlicesRead, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec
@@ -36,7 +37,18 @@ from eval_engine.lake.part_files import write_file
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.storage.stored_file import located, open_file
-from eval_engine.tables import CATALOGUE, COMPARISONS, ESTIMATES, RANKS, STATISTICS, USER_METRICS
+from eval_engine.tables import (
+    CATALOGUE,
+    COMPARISONS,
+    ESTIMATES,
+    PROPENSITIES,
+    PROPENSITY_FITS,
+    PROPENSITY_USERS,
+    RANKS,
+    STATISTICS,
+    STRATA,
+    USER_METRICS,
+)
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
@@ -62,15 +74,16 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
-        slices_of(spark, lake, config) as slices,
+        slices_of(spark, lake, config) as (slices, propensities),
     ):
-        spec = spec_of(config, slices)
+        spec = spec_of(config, slices, propensities)
         _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]))
 
 
-def spec_of(config: RunConfig, slices: SlicesRead) -> EvaluationSpec:
+def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTables | None = None) -> EvaluationSpec:
     """The evaluation that is requested for every model."""
     asked = config.evaluate
+    rule = propensities.rule((*slices.item_tables, *slices.user_tables)) if propensities else None
     return EvaluationSpec(
         asked.metrics,
         asked.traditional,
@@ -80,6 +93,8 @@ def spec_of(config: RunConfig, slices: SlicesRead) -> EvaluationSpec:
         slicings=slices.slicings,
         item_tables=slices.item_tables,
         user_tables=slices.user_tables,
+        propensity=rule,
+        strata=propensities.strata if propensities else (),
     )
 
 
@@ -92,7 +107,9 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
             "what is damaged."
         )
     n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() else 0
-    asking = InferenceSettings(asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items)
+    asking = InferenceSettings(
+        asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items, asked.least_effective_pairs
+    )
     chosen = [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
     if files and not gaps and sum(file.n_bytes for file in files) <= SMALL_BYTES:
         table = statistics_here(chosen, spec)
@@ -116,11 +133,28 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
         lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), spec), run_id)
 
 
+def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:
+    """The propensities of the run, if its config has them; the strata are written."""
+    run_id = {"run_id": config.run_id}
+    if config.propensity is None:
+        lake.put(STRATA, [], run_id)
+        return None
+    (fit,) = lake.rows(PROPENSITY_FITS, run_id)
+    items, users = lake.read(PROPENSITIES, config.run_id), lake.read(PROPENSITY_USERS, config.run_id)
+    tables = propensity_tables(fit, config.propensity.floor, items, users, config.evaluate.strata)
+    lake.put(STRATA, tables.rows, run_id)
+    return tables
+
+
 @contextmanager
-def slices_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Iterator[SlicesRead]:
-    """The slices of the config, with their codes in files that are removed at the end."""
-    if not (config.slices.items or config.slices.users or config.item_values):
-        yield SlicesRead((), (), ())
+def slices_of(
+    spark: SparkSession, lake: Lake, config: RunConfig
+) -> Iterator[tuple[SlicesRead, PropensityTables | None]]:
+    """The slices and propensities of the run, with their codes in files that are removed at the end."""
+    propensities = propensities_of(lake, config)
+    sources = propensities.sources if propensities else ()
+    if not (config.slices.items or config.slices.users or config.item_values or sources):
+        yield SlicesRead((), (), ()), propensities
         return
     if config.staging is None and "/" not in config.lake:
         raise ConfigError(
@@ -130,7 +164,7 @@ def slices_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Iterator[Sl
     folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/slices-{uuid4().hex}"
     id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
     try:
-        yield read_slices(spark, config.slices, config.item_values, id_type, folder)
+        yield read_slices(spark, config.slices, config.item_values, id_type, folder, sources), propensities
     finally:
         system, place = located(folder)
         if system.get_file_info(place).type == fs.FileType.Directory:

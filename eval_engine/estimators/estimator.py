@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from eval_engine.estimators.labelled import Labelled
@@ -58,9 +58,9 @@ class Estimator(NamedTuple):
     label: str  # short enough for a column header
     role: Role
     estimates: str | None
-    needs: frozenset[str]  # label sets (random, heldout, truth), top, and columns of items (item.propensity)
+    needs: frozenset[str]  # label sets (random, heldout, truth), top, propensity, and columns of items (item.price)
     labels: Mapping[str, str] = {}  # other labels, by metric
-    means: tuple[str, ...] = ()  # macro: over users with a positive; mean: over all users; micro: of all pairs
+    means: tuple[str, ...] = ()  # macro: over users with a positive; mean: over all users; metrics/kernel.py has more
     pairs: "Callable[[UserBatch], Labelled] | None" = None  # which pairs count
     weight: "Callable[[UserBatch], Doubles] | None" = None  # of each pair of its label set: 1 / p, clipped, 0 or 1
     user_weight: "UserWeight | None" = None  # of each user
@@ -69,6 +69,10 @@ class Estimator(NamedTuple):
     over: str = ""  # description of what is ranked
     caveat: str = ""  # end of the estimand sentence
     only: frozenset[str] | None = None  # names of metrics
+    without: Mapping[str, str] = {}  # metrics that it does not define, and the reason
+    share: "Callable[[UserBatch, Labelled], Doubles] | None" = None  # each positive's weight in the estimate
+    clipped: "Callable[[UserBatch], Bools] | None" = None  # of each pair of its label set: its weight was clipped
+    no_interval: str = ""  # reason, where the value has no standard error
     stratum: "Callable[[UserBatch, Labelled], Ints] | None" = None  # (n_users, 3): exposures, candidates, positives
     combine: "Callable[[Any], Any] | None" = None  # statistics of strata -> value and errors of each model
     uncombined: str = ""  # reason, where users have no stratum
@@ -82,7 +86,7 @@ class Estimator(NamedTuple):
         """The pairs that count, with their weights."""
         assert self.pairs is not None, f"{self.name} counts no labelled pairs"
         pairs = self.pairs(batch)
-        return pairs if self.weight is None else pairs.weighted(self.weight(batch))
+        return pairs if self.weight is None else batch.weighted(self.name, pairs, self.weight)
 
 
 class MetricTerms(NamedTuple):
@@ -123,6 +127,12 @@ class MetricTerms(NamedTuple):
         """The weights of the users of a view; None: 1."""
         own = self.estimator.user_weight
         return None if own is None else own(batch, labelled, users, self.users)
+
+
+def undefined_terms(labelled: "Labelled", k: int, ties: str, **parameters: float) -> Terms:
+    """Unknown for every user with a positive: the metric is not defined under this estimator."""
+    some = labelled.n_positive > 0
+    return Terms(np.where(some, np.nan, 0.0), some.astype(np.float64))
 
 
 def mean_over(users: npt.NDArray[np.bool_], ratio: Doubles) -> Terms:

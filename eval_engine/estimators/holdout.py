@@ -38,6 +38,11 @@ def with_positive(batch: UserBatch, labelled: Labelled, users: Ints | slice, kin
     return (labelled.all_positives > 0).astype(np.float64)
 
 
+def share_of_user(batch: UserBatch, labelled: Labelled) -> Doubles:
+    """Each positive's weight: 1 / the number of the user's positives."""
+    return np.repeat(1 / np.maximum(labelled.n_positive, 1), np.diff(labelled.offsets))
+
+
 HOLDOUT = Estimator(
     "holdout",
     "held-out pairs",
@@ -50,4 +55,5 @@ HOLDOUT = Estimator(
     words=WORDS,
     over="of the held-out pairs",
     caveat="a mean of logged pairs, which are no random sample of the candidates",
+    share=share_of_user,
 )

@@ -97,6 +97,11 @@ class Labelled:
 
     _chosen: Any = None  # numbers of the users in the parent
 
+    @property
+    def index(self) -> Ints:
+        """The number of each positive among those of the whole batch."""
+        return np.arange(self.above.size) if self._index is None else self._index
+
     def active(self, k: int) -> Ints:
         """The numbers of the users with a positive that may be in the top k."""
         if k not in self._active:
@@ -268,10 +273,11 @@ class Labelled:
         pairs; a tied pair counts `level`.
         """
         root, chosen = self._root, slice(None) if self._users is None else self._users
-        if root.weight is None and root.complete.all():
+        if root._all_labelled or (root.weight is None and root.complete.all()):
             lost, negatives = root._lost(level), (root.candidates - root.n_positive)[chosen]
-            mine = self._add(lost if self._index is None else lost[self._index])
-            return self.n_positive * negatives - mine, self.n_positive * negatives
+            lost = lost if self._index is None else lost[self._index]
+            mine = self._add(lost if self.weight is None else self.weight * lost)
+            return self.total * negatives - mine, self.total * negatives
         below, same, negatives = root._below
         won = below + level * same
         won = won if self._index is None else won[self._index]
@@ -284,7 +290,8 @@ class Labelled:
         """
         negatives = self.candidates - self.n_positive
         user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-        lost: Doubles = self.above - self._ahead.before + (1 - level) * (self.tied - self._ahead.level)
+        before, tied = self._ahead if self.weight is None else ahead(self.offsets, self.above, None)
+        lost: Doubles = self.above - before + (1 - level) * (self.tied - tied)
         unknown = (
             self.tied == UNKNOWN
         )  # below every negative with a known place; the order among unknown places is unknown
@@ -299,6 +306,21 @@ class Labelled:
         longest = int(min(k, max(1.0, np.ceil(n_positive.max(initial=1.0)))))
         sums = gain_table("discount", longest)[1]
         return np.interp(n_positive, np.arange(sums.size), sums)
+
+    def ideal_weighted(self, k: int) -> Doubles:
+        """The DCG at k of a list that begins with the user's positives in falling order of their weights."""
+        place, heaviest = self._by_weight
+        longest = int(min(k, max(1, np.diff(self.offsets).max(initial=1))))
+        gains = np.append(gain_table("discount", longest)[0][1:], 0.0)
+        return self._add(heaviest * gains[np.minimum(place, longest)])
+
+    @cached_property
+    def _by_weight(self) -> tuple[Ints, Doubles]:
+        """The weights of each user's positives in falling order, and the place of each from 0."""
+        weight = np.ones(self.above.size) if self.weight is None else self.weight
+        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+        order = np.lexsort((-weight, user))
+        return np.arange(weight.size) - np.repeat(self.offsets[:-1], np.diff(self.offsets)), weight[order]
 
     def _add(self, x: Doubles | Bools) -> Doubles:
         """The sum of x over each user's positives."""

@@ -14,9 +14,10 @@ register_estimator; docs/extending.md.
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.balanced_ure import URE_BALANCED
-from eval_engine.estimators.estimator import Estimator, MetricTerms
+from eval_engine.estimators.estimator import Estimator, MetricTerms, undefined_terms
 from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MEAN, FULL_MICRO, FULL_SELECTED
 from eval_engine.estimators.holdout import HOLDOUT
+from eval_engine.estimators.ips import CLIPPED, IPS, SNIPS, SNIPS_USER
 from eval_engine.estimators.lists import LISTS
 from eval_engine.estimators.metrics.auc import AUC
 from eval_engine.estimators.metrics.average_precision import MAP
@@ -31,6 +32,8 @@ from eval_engine.estimators.metrics.precision import PRECISION
 from eval_engine.estimators.metrics.r_precision import R_PRECISION
 from eval_engine.estimators.metrics.rbp import RBP
 from eval_engine.estimators.metrics.recall import RECALL
+from eval_engine.estimators.open_loop import OPEN_LOOP
+from eval_engine.estimators.stratified import STRATIFIED, STRATIFIED_BALANCED
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.estimators.ure import URE_MACRO, URE_MEAN, URE_MICRO
 from eval_engine.metric import MetricKind, register
@@ -55,10 +58,15 @@ for _metric in (
 ):  # fmt: skip
     register_metric(_metric)
 for _estimator in (
-    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, URE_BALANCED, URE_MEAN, URE_MACRO,
-    FULL_SELECTED, URE_MICRO, FULL_MICRO,
+    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, OPEN_LOOP, URE_BALANCED, URE_MEAN, URE_MACRO,
+    FULL_SELECTED, URE_MICRO, FULL_MICRO, SNIPS, CLIPPED, STRATIFIED_BALANCED, SNIPS_USER, STRATIFIED, IPS,
 ):  # fmt: skip
     register_estimator(_estimator)
+
+
+def estimator_of(name: str) -> Estimator | None:
+    """The estimator of this name in tables, with or without settings: stratified(equal_count=5)."""
+    return ESTIMATORS.get(name) or ESTIMATORS.get(name.partition("(")[0])
 
 
 def formulas(metric: str) -> list[MetricTerms]:
@@ -84,6 +92,12 @@ def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
     """The metric under this estimator: by the first of its means that the metric has; None if there is none."""
     if estimator.only is not None and metric.name not in estimator.only:
         return None
+    if metric.name in estimator.without:
+        reason, words = estimator.without[metric.name], estimator.words["positive"]
+        return MetricTerms(
+            estimator, metric.name, "", "positive", undefined_terms, f"Not defined: {reason}.", words.left_out, reason,
+            None,
+        )  # fmt: skip
     for mean in estimator.means:
         kernel = metric.means.get(mean)
         if kernel is not None and not (kernel.complete_only and estimator.sampled):

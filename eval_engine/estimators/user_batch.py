@@ -34,6 +34,14 @@ class TopLists(NamedTuple):
     items: Ints  # xxhash64 of item_id
 
 
+class Propensities(NamedTuple):
+    """The propensities of labelled pairs, by label set."""
+
+    of: Mapping[str, Doubles]  # of each pair
+    largest: float  # of all test pairs; 1 where propensities are never scaled
+    floor: float  # of the estimator `clipped`, of scaled propensities
+
+
 class UserBatch:
     """Some users under one model."""
 
@@ -43,8 +51,10 @@ class UserBatch:
         cutoffs: Sequence[int] = (),
         top: TopLists | None = None,
         item: Mapping[str, Doubles] | None = None,
+        propensities: Propensities | None = None,
     ) -> None:
         self.labels, self.cutoffs, self.top, self.item = labels, cutoffs, top, item or {}
+        self.propensities = propensities
         self._views: dict[tuple[str, str], Labelled] = {}
 
     def sample(self, name: str) -> Labelled:
@@ -63,6 +73,16 @@ class UserBatch:
         """The pairs of a set ranked among themselves only."""
         return self.sample(name).among
 
+    def propensity(self, name: str, scaled: bool = False) -> Doubles:
+        """The propensity of each pair of a label set; scaled: the largest of all test pairs is 1."""
+        assert self.propensities is not None, "this run has no propensities"
+        p = self.propensities.of[name]
+        return p / self.propensities.largest if scaled else p
+
+    def weighted(self, name: str, pairs: Labelled, weight: Callable[["UserBatch"], Doubles]) -> Labelled:
+        """The pairs of a view with weights, created once for each estimator."""
+        return self._view("weighted", name, lambda _: pairs.weighted(weight(self)), pairs.label_set)
+
     def item_values(self, column: str, name: str) -> Doubles:
         """A column of items for each pair of a label set; NaN for items missing in the column."""
         own = self.labels[name]
@@ -71,10 +91,10 @@ class UserBatch:
         found: Doubles = values[own.item]  # -1: the NaN at the end
         return found
 
-    def _view(self, kind: str, name: str, make: Callable[[LabelSet], Labelled]) -> Labelled:
+    def _view(self, kind: str, name: str, make: Callable[[LabelSet], Labelled], label_set: str = "") -> Labelled:
         if (kind, name) not in self._views:
-            self._views[kind, name] = make(self.labels[name])
-            self._views[kind, name].label_set = name
+            self._views[kind, name] = make(self.labels[label_set or name])
+            self._views[kind, name].label_set = label_set or name
         return self._views[kind, name]
 
 

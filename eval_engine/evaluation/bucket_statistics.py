@@ -2,6 +2,7 @@
 for whom each model beats each other model.
 """
 
+from decimal import Context, Decimal
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.evaluation.list_counts import histograms, list_cutoffs
-from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ITEMS, ROW, ZERO
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ITEMS, ROW, WEIGHTS, ZERO
+from eval_engine.evaluation.pair_weights import statistics_of_weights
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.kernels.arrays import Ints
 from eval_engine.statistics.bucket_sums import COUNTS, LIMB, SUMS, Sums, added
@@ -19,6 +21,7 @@ from eval_engine.statistics.pairwise_wins import wins
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
 from eval_engine.tables import STATISTICS
 
+EXACT = Context(prec=76)
 WITHOUT_BOUNDS = SUMS.index("a_low")
 
 
@@ -69,8 +72,8 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     columns["wins"] = _wins_column(models, every, model_of, np.array(win_columns, np.int64), won)
     columns["items"] = pa.nulls(every.size, pa.map_(pa.int64(), pa.int64()))
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in STATISTICS.names if name != "run_id"})
-    more = _list_rows(packed, models, spec, batch.schema)
-    return batch if more is None else pa.concat_batches([batch, more])
+    more = [_list_rows(packed, models, spec, batch.schema), _weight_rows(packed, spec, batch.schema)]
+    return pa.concat_batches([batch, *(rows for rows in more if rows is not None)])
 
 
 def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tuple[npt.NDArray[Any], Ints]:
@@ -136,7 +139,7 @@ def _list_rows(
     cutoffs = list_cutoffs(spec)
     rows = []
     for (bucket, model), parts in groupby(
-        sorted((row for row in packed if row[0] >= ITEMS), key=itemgetter(0, 1)), key=itemgetter(0, 1)
+        sorted((row for row in packed if ITEMS <= row[0] < WEIGHTS), key=itemgetter(0, 1)), key=itemgetter(0, 1)
     ):
         counts = histograms([(items, numbers) for _, _, _, items, numbers in parts], len(cutoffs))
         for estimator, _, metric in spec.lists():
@@ -154,6 +157,21 @@ def _list_rows(
                 }
             )
     return pa.RecordBatch.from_pylist(rows, schema) if rows else None
+
+
+def _weight_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec, schema: pa.Schema) -> pa.RecordBatch | None:
+    """The spread of weights over pairs, of each model."""
+    rows: list[dict[str, Any]] = []
+    slices = [ALL, *spec.slice_names()]
+    mine = sorted((row[1], row[3]) for row in packed if row[0] == WEIGHTS)
+    for model, parts in groupby(mine, key=itemgetter(0)):
+        rows += statistics_of_weights([part for _, part in parts], slices, model)
+    if not rows:
+        return None
+    for row in rows:
+        for name in SUMS:
+            row[name] = Decimal(row.get(name, 0)).scaleb(-12, EXACT)
+    return pa.RecordBatch.from_pylist(rows, schema)
 
 
 def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dict[int, npt.NDArray[np.int64]]:

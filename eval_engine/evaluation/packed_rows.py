@@ -4,6 +4,7 @@ compared.
 bucket   0 .. 255      users by hash: sums of everything, and numbers per user
          256 .. 287    users by hash, coarse: sums of slices and strata
          512 .. 767    items by hash: how often each is in a top list
+         768           weights of pairs (pair_weights.py)
 """
 
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ ROW = np.dtype(
 )
 EVERYTHING, ZERO = -1, -2
 COARSE, ITEMS = N_BUCKETS, 2 * N_BUCKETS  # coarse buckets and buckets of items are numbered from here
+WEIGHTS = 3 * N_BUCKETS
 
 
 def packed_batch(buckets: Ints, model: str, *columns: Sequence[bytes | None]) -> pa.RecordBatch:

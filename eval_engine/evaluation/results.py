@@ -19,11 +19,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.estimator import Estimator, MetricTerms
+from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.lists import NO_LIST
 from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
+from eval_engine.evaluation.pair_weights import PAIRS, WEIGHT, Spread, spreads_of
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
+from eval_engine.evaluation.strata import Spreads, strata_in, stratified
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.metric import Metric
 from eval_engine.statistics.balanced import Strata
@@ -38,6 +41,7 @@ Doubles = npt.NDArray[np.floating[Any]]
 MOST_PARTITIONS = 16  # of a few dozen groups
 NUMBERS_AT_ONCE = 1 << 22  # replicates or errors held in memory at once
 EXACT = "exact for the users of the run, so it has no interval"
+SPREAD_COLUMNS = ["model", "estimator", "metric", "slice", "bucket", "n_users", "n_unknown", "a", "aa", "a_high"]
 KEYS = ("estimator", "metric", "k", "slice")
 Rows = list[dict[str, Any]]
 
@@ -51,6 +55,7 @@ class InferenceSettings(NamedTuple):
     replicates: int  # of the bootstrap
     seed: int
     n_items: int = 0  # of the catalogue; for metrics of top lists
+    least_effective: float = 0.0  # effective sample size, in pairs: an estimate with a smaller one is unreliable
 
 
 class Described(NamedTuple):
@@ -61,6 +66,7 @@ class Described(NamedTuple):
     left_out: str
     unknown: str
     lists: ListKernel | None = None
+    undefined: str = ""  # why the metric has no value under this estimator
 
 
 class _Model(NamedTuple):
@@ -82,17 +88,21 @@ class _Group(NamedTuple):
     values: Paired  # of the models
     strata: tuple[npt.NDArray[np.int64], Doubles] | None  # (n_strata, 3); (n_models, n_strata, 3, N_COARSE)
     combined: Any = None  # the estimator's combination of its strata: values and errors
+    spread: Spread | None = None  # of weights over pairs
+    caveat: str = ""  # what else makes it unreliable
 
 
 def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
     """The descriptions of every estimator and metric of a spec, by their names."""
-    found = {
-        (one.estimator.name, metric.base): Described(one.estimator, one.estimand, one.left_out, one.unknown)
-        for one, metric in spec.asked()
-    }
+    found = {(one.estimator.name, metric.base): _of_formula(one) for one, metric in spec.asked()}
     for estimator, kernel, metric in spec.lists():
         found[estimator.name, metric.base] = Described(estimator, kernel.estimand, NO_LIST, PARTIAL, kernel)
     return found
+
+
+def _of_formula(one: MetricTerms) -> Described:
+    undefined = one.estimator.without.get(one.metric, "")
+    return Described(one.estimator, one.estimand, one.left_out, one.unknown, undefined=undefined)
 
 
 def estimates_and_comparisons(
@@ -140,7 +150,11 @@ def results_of(
     estimates: Rows = []
     comparisons: Rows = []
     wins = _wins(table)
+    beside = pc.is_in(table.column("metric"), pa.array([WEIGHT, PAIRS]))
+    spreads = spreads_of(table.filter(beside).select(SPREAD_COLUMNS).to_pylist())
+    table = table.filter(pc.invert(beside))
     ready = list(_groups(table, asking, about or {}))
+    ready = [_with_spread(group, spreads) for group in ready] + _stratified_groups(ready, spreads)
     for group in (one for one in ready if one.about.lists):
         estimates += _list_rows(group, table, asking)
     rest = [one for one in ready if not one.about.lists]
@@ -152,9 +166,53 @@ def results_of(
         for start in range(0, len(groups), at_once):
             some = groups[start : start + at_once]
             estimates += _estimate_rows(some, asking)
-            defined = [group for group in some if group.about.estimator.combine is None or group.combined is not None]
+            defined = [
+                group
+                for group in some
+                if (group.about.estimator.combine is None or group.combined is not None)
+                and not group.about.estimator.no_interval
+            ]
             comparisons += _comparison_rows(defined, wins, asking) if defined else []
     return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+
+
+def _with_spread(group: _Group, spreads: Spreads) -> _Group:
+    """The group with the spread of its weights over pairs, if its estimator has weights."""
+    key = group.models[0].name, group.key[0], WEIGHT, group.key[3], 0
+    return group._replace(spread=spreads.get(key))
+
+
+def _stratified_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
+    """The groups of estimators that combine strata of propensity, from the slices of holdout."""
+    strata = strata_in(sorted({group.key[3] for group in groups}))
+    cells: dict[tuple[str, int], dict[str, _Group]] = {}
+    for group in groups if strata else ():
+        if group.key[0] == HOLDOUT.name:
+            cells.setdefault(group.key[1:3], {})[group.key[3]] = group
+    found = []
+    for (metric, k), slices in sorted(cells.items()):
+        whole = slices[ALL]
+        names = [model.name for model in whole.models]
+        sums = {name: {m.name: (m.a, m.b, m.sums.n_unknown > 0) for m in one.models} for name, one in slices.items()}
+        for (kind, n), own in strata.items():
+            for one in stratified(kind, n, names, own, sums, spreads):
+                estimand = f"{whole.about.estimand.rstrip('.')}; by stratum of propensity: {one.estimator.caveat}."
+                about = whole.about._replace(estimator=one.estimator, estimand=estimand)
+                models = [model._replace(a=np.zeros(N_COARSE), b=np.zeros(N_COARSE)) for model in whole.models]
+                caveat = f"strata with {one.left_out:.1%} of the weight have no positive" if one.left_out > 0 else ""
+                found.append(
+                    _Group(
+                        (one.name, metric, k, ALL),
+                        about,
+                        models,
+                        one.linear.models,
+                        None,
+                        one.linear,
+                        one.spread,
+                        caveat,
+                    )
+                )
+    return found
 
 
 def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
@@ -166,8 +224,7 @@ def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Desc
         kernel = METRICS[base].lists
         assert kernel is not None
         return Described(ESTIMATORS[estimator], kernel.estimand, NO_LIST, PARTIAL, kernel)
-    found = formula(estimator, base)
-    return Described(found.estimator, found.estimand, found.left_out, found.unknown)
+    return _of_formula(formula(estimator, base))
 
 
 def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described]) -> Iterator[_Group]:
@@ -298,14 +355,39 @@ def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
         for m, model in enumerate(group.models):
             numbers, ties, reason = _value(group, m, asking)
             bootstrapped = (errors[n, m], lows[n, m], highs[n, m], best[n, m])
+            if about.estimator.no_interval:
+                numbers, bootstrapped = [numbers[0], *[math.nan] * 3], (math.nan,) * 4
+                reason = reason or about.estimator.no_interval
             rows.append(
                 _described_row(group, model, about.estimand, reason)
+                | _spread_columns(group, asking)
                 | _named(("value", "standard_error", "low", "high"), numbers)
                 | _named(("ties_low", "ties_high"), ties)
                 | _named(("bootstrap_error", "bootstrap_low", "bootstrap_high", "chance_best"), bootstrapped)
                 | {"confidence": asking.confidence}
             )
     return rows
+
+
+def _spread_columns(group: _Group, asking: InferenceSettings) -> dict[str, Any]:
+    """How the weight is spread over pairs, and why the estimate is unreliable; NULL for estimators without weights."""
+    if group.spread is None:
+        return {}
+    effective, reasons = group.spread.effective, [group.caveat] if group.caveat else []
+    if effective < asking.least_effective:
+        reasons.insert(
+            0,
+            f"the effective sample size is {effective:,.1f} of {group.spread.n:,} pairs, below "
+            f"{asking.least_effective:g}",
+        )
+    shares = {"largest_weight_share": group.spread.largest_share, "clipped_share": group.spread.clipped_share}
+    if group.about.estimator.clipped is None:
+        shares["clipped_share"] = math.nan
+    return {
+        "effective_pairs": _known(effective),
+        **{name: _known(share) for name, share in shares.items()},
+        "unreliable": "; ".join(reasons) or None,
+    }
 
 
 def _described_row(group: _Group, model: _Model, estimand: str, reason: str | None) -> dict[str, Any]:
@@ -335,7 +417,8 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     model, about = group.models[m], group.about
     if about.estimator.combine is None:
         found = estimate(model.sums, asking.confidence)
-        reason = _reason(model.sums, about.left_out, about.unknown)
+        reason = f"not defined: {about.undefined}" if about.undefined else None
+        reason = reason or _reason(model.sums, about.left_out, about.unknown)
         return [found.value, found.standard_error, found.low, found.high], model.ties, reason
     no_bounds = (math.nan, math.nan)
     if group.combined is None:

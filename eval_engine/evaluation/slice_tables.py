@@ -31,7 +31,9 @@ NULL = "NULL"  # name of the slice of items and users without a value
 WORDS = (T.StringType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType)
 
 
-class _Table(NamedTuple):
+class SourceTable(NamedTuple):
+    """A table of items or users."""
+
     name: str  # in errors
     of: str  # item, user
     rows: DataFrame  # id, and the columns
@@ -48,15 +50,21 @@ class SlicesRead(NamedTuple):
 
 
 def read_slices(
-    spark: SparkSession, slices: Slices, item_values: Sequence[SliceTable], id_type: str, folder: str
+    spark: SparkSession,
+    slices: Slices,
+    item_values: Sequence[SliceTable],
+    id_type: str,
+    folder: str,
+    more: Sequence[SourceTable] = (),
 ) -> SlicesRead:
     """The slices of these tables, with their codes in files of the folder. item_values: tables of items whose columns
-    are numbers.
+    are numbers. more: further tables.
     """
     tables = [
         *(_read(spark, f"slices.items[{n}]", "item", where, True) for n, where in enumerate(slices.items)),
         *(_read(spark, f"item_values[{n}]", "item", where, False) for n, where in enumerate(item_values)),
         *(_read(spark, f"slices.users[{n}]", "user", where, True) for n, where in enumerate(slices.users)),
+        *more,
     ]
     if not tables:
         return SlicesRead((), (), ())
@@ -80,13 +88,13 @@ def read_slices(
     return SlicesRead(tuple(slicings), tuple(kinds["item"]), tuple(kinds["user"]))
 
 
-def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: bool) -> _Table:
+def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: bool) -> SourceTable:
     """The table's id and columns; slice columns as text."""
     own = Input(path=where.path, format=where.format, columns=where.columns, csv=where.csv)
     wanted = {f"{of}_id": "id"} | dict.fromkeys(where.by, "text" if coded else "value")
     kind = input_format(own)
     if kind == "csv":
-        return _Table(name, of, read_input(spark, name, own, wanted), where.by, coded)
+        return SourceTable(name, of, read_input(spark, name, own, wanted), where.by, coded)
     rows = read_table(spark, name, where.path, kind)
     for column in where.by if coded else ():
         theirs = where.columns.get(column, column)
@@ -98,10 +106,10 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
                     "dates or booleans. Cut it into classes where the table is made."
                 )
             rows = rows.withColumn(theirs, F.col(f"`{theirs}`").cast("string"))
-    return _Table(name, of, pick(rows, name, wanted, where.columns), where.by, coded)
+    return SourceTable(name, of, pick(rows, name, wanted, where.columns), where.by, coded)
 
 
-def _values(tables: list[_Table]) -> dict[str, tuple[str, ...]]:
+def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
     """The sorted values of each slicing; an error if there are too many."""
     coded = [table for table in tables if table.coded]
     if not coded:
@@ -148,7 +156,7 @@ def _values(tables: list[_Table]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
-def _stored(tables: list[_Table], values: dict[str, tuple[str, ...]], folder: str) -> list[tuple[str, ...]]:
+def _stored(tables: list[SourceTable], values: dict[str, tuple[str, ...]], folder: str) -> list[tuple[str, ...]]:
     """The files of each table: keys with codes or numbers."""
     n = int(tables[0].rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = []

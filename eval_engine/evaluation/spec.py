@@ -51,6 +51,34 @@ class Slicing(NamedTuple):
         return [f"{self.name}={value}" for value in (*self.values, "NULL")]
 
 
+class PropensityRule(NamedTuple):
+    """Where the propensities of held-out pairs come from: columns of items and users, the value, or the pair itself."""
+
+    method: str
+    largest: float  # of all held-out pairs; 1 where propensities are never scaled
+    floor: float  # of `clipped`
+    items: KeyedTable | None = None  # propensity, or logit
+    users: KeyedTable | None = None  # logit
+    by_value: tuple[tuple[float, float], ...] = ()  # of naive_bayes
+
+
+class Strata(NamedTuple):
+    """Strata of propensity; the slices of a slicing of items."""
+
+    kind: str  # equal_width, equal_count
+    n: int
+
+    @property
+    def slicing(self) -> str:
+        """The name of its slicing."""
+        return f"propensity_{self.kind}_{self.n}"
+
+    @property
+    def setting(self) -> str:
+        """As it stands in the names of estimators."""
+        return f"({self.kind}={self.n})"
+
+
 @dataclass(frozen=True)
 class EvaluationSpec:
     """The evaluation that is requested for every model."""
@@ -65,6 +93,8 @@ class EvaluationSpec:
     slicings: tuple[Slicing, ...] = ()
     item_tables: tuple[KeyedTable, ...] = ()  # columns of items, for slices and weights
     user_tables: tuple[KeyedTable, ...] = ()
+    propensity: PropensityRule | None = None
+    strata: tuple[Strata, ...] = ()
 
     def asked(self) -> list[Cell]:
         """Every estimator whose inputs the run has, with each of its metrics."""
@@ -73,6 +103,7 @@ class EvaluationSpec:
     @cached_property
     def _asked(self) -> list[Cell]:
         have = {*self.sets, "top", *(f"item.{name}" for table in self.item_tables for name in table.columns)}
+        have |= {"propensity"} if self.propensity else set()
         return [
             Cell(formula, metric)
             for estimator in self.estimators
@@ -118,7 +149,12 @@ class EvaluationSpec:
     def _item_sets(self) -> tuple[str, ...]:
         if any(slicing.of == "item" for slicing in self.slicings):
             return self.label_sets()
-        weighing = [f.estimator.needs for f, _ in self.asked() if any(n.startswith("item.") for n in f.estimator.needs)]
+        by_item = self.propensity is not None and self.propensity.items is not None
+        weighing = [
+            f.estimator.needs
+            for f, _ in self.asked()
+            if any(n.startswith("item.") or (by_item and n == "propensity") for n in f.estimator.needs)
+        ]
         return tuple(name for name in self.label_sets() if any(name in needs for needs in weighing))
 
     def cutoffs(self) -> tuple[int, ...]:

@@ -19,14 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch
+from eval_engine.estimators.user_batch import LabelSet, Propensities, TopLists, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.packed_rows import PACKED
-from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule
 from eval_engine.evaluation.user_sums import SliceCodes, UserSums, terms_of_users
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.propensity.logistic import of_logits
+from eval_engine.propensity.naive_bayes import of_values
 from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
@@ -278,8 +280,35 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
         lists = rows.column("top_items")
         lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
         top = TopLists(np.concatenate([[0], np.cumsum(lengths)]), xxhash64(lists.flatten()))
-    batch = UserBatch(labels, spec.cutoffs(), top, item)
+    propensities = None
+    if spec.propensity is not None and "heldout" in labels:
+        propensities = _propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
+    batch = UserBatch(labels, spec.cutoffs(), top, item, propensities)
     return batch, _slice_codes(rows, spec, labels, keys)
+
+
+def _propensities(rows: pa.RecordBatch, rule: PropensityRule, facts: RankFacts, ids: pa.Array | None) -> Propensities:
+    """The propensities of held-out pairs; an error if one is missing."""
+    if rule.items is not None and ids is not None:
+        own = loaded(rule.items)
+        place = own.rows(xxhash64(ids))
+        p = np.append(own.columns[rule.items.columns[0]], np.nan)[place]
+        if rule.users is not None:
+            users = loaded(rule.users)
+            logits = np.append(users.columns["logit"], np.nan)[users.rows(xxhash64(rows.column("user_id")))]
+            p = of_logits(p, np.repeat(logits, facts.n_labels))
+    elif rule.by_value:
+        p = of_values(dict(rule.by_value), facts.value)
+    else:
+        p = np.full(facts.value.size, np.nan) if facts.probability is None else facts.probability
+    for pair in np.flatnonzero(~(p > 0))[:1]:
+        user = np.searchsorted(facts.offsets, pair, side="right") - 1
+        item = "" if ids is None else f", item_id={ids[int(pair)].as_py()}"
+        raise DataError(
+            f"propensities: the held-out pair of user_id={rows.column('user_id')[int(user)].as_py()}{item} has no "
+            f"propensity above 0 by method {rule.method}. Run jobs/propensity.py on the tables of this run again."
+        )
+    return Propensities({"heldout": p}, rule.largest, rule.floor)
 
 
 def _slice_codes(
@@ -292,6 +321,8 @@ def _slice_codes(
     positives = {}
     if any(one.of == "item" for one in spec.slicings):
         positives = {name: xxhash64(ids.filter(pa.array(labels[name].positive))) for name, ids in items.items()}
+    of_pairs: list[Any] = []
+    strata = {one.slicing for one in spec.strata}
     first = 0
     for slicing in spec.slicings:
         missing = slicing.n_codes - 1
@@ -302,10 +333,14 @@ def _slice_codes(
             table = loaded(spec.item_tables[slicing.table])
             for name, keys in positives.items():
                 of_items[name].append(first + table.values(slicing.name, keys, missing).astype(np.int64))
+            if slicing.name in strata and "heldout" in items:
+                keys = xxhash64(items["heldout"])
+                of_pairs.append(first + table.values(slicing.name, keys, missing).astype(np.int64))
         first += slicing.n_codes
     return SliceCodes(
         np.array(of_users, np.int64).reshape(-1, rows.num_rows),
         {name: np.array(codes, np.int64) for name, codes in of_items.items()},
+        np.array(of_pairs, np.int64) if of_pairs else None,
     )
 
 

@@ -25,7 +25,8 @@ from eval_engine.estimators.estimator import MetricTerms, Terms
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.list_counts import ListCounts
-from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, ZERO, packed_batch
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, WEIGHTS, ZERO, packed_batch
+from eval_engine.evaluation.pair_weights import PairWeights
 from eval_engine.evaluation.spec import EvaluationSpec, Group
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
@@ -52,6 +53,7 @@ class SliceCodes(NamedTuple):
 
     users: Ints  # (n_slicings of users, n_users)
     items: Mapping[str, Ints]  # by label set: (n_slicings of items, n_positives)
+    pairs: Ints | None = None  # strata of propensity of all held-out pairs: (n_strata, n_pairs)
 
 
 class UserSums:
@@ -67,6 +69,7 @@ class UserSums:
             if (str(cell.formula), cell.metric) not in {(str(f), m) for f, m in spec.asked()}
         ]
         self._lists = ListCounts(model, spec) if spec.lists() else None
+        self._weights = PairWeights(spec) if spec.propensity is not None else None
 
     def add(self, hashes: npt.NDArray[np.int64], batch: UserBatch, codes: SliceCodes) -> pa.RecordBatch:
         """Add users; returns the values on which models are compared, a row of PACKED per bucket, with the users who
@@ -84,6 +87,8 @@ class UserSums:
             values[self._compared[str(formula), metric]] = np.where(terms.denominator > 0, terms.numerator, np.nan)
         if self._lists is not None and batch.top is not None:
             self._lists.add(bucket, batch.top)
+        if self._weights is not None:
+            self._weights.add(batch, codes.users, codes.items, codes.pairs, bucket % N_COARSE)
         return self._packed_values(hashes, bucket, values, batch)
 
     def _packed_values(
@@ -117,6 +122,8 @@ class UserSums:
         yield packed_batch(buckets, self._model, blobs, nothing, nothing)
         if self._lists is not None:
             yield packed_batch(*self._lists.packed())
+        if self._weights is not None:
+            yield packed_batch(np.array([WEIGHTS]), self._model, [None], [self._weights.packed()], [None])
 
 
 class _GroupSums:

@@ -7,7 +7,7 @@ an estimate of, which label sets it needs, and its place among the columns. An e
 
 from typing import NamedTuple
 
-from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.estimators.registry import ESTIMATORS, estimator_of
 from eval_engine.metric import Metric
 from eval_engine.plain_text import plain
 
@@ -25,38 +25,40 @@ class Scheme(NamedTuple):
     @property
     def label(self) -> str:
         """The estimator in words."""
-        known = ESTIMATORS.get(self.estimator)
-        return known.label_of(self.metric.name) if known else plain(self.estimator.replace("_", " "))
+        known = estimator_of(self.estimator)
+        settings = plain(f" ({given}" if (given := self.estimator.partition("(")[2]) else "")
+        return known.label_of(self.metric.name) + settings if known else plain(self.estimator.replace("_", " "))
 
     @property
     def role(self) -> str:
         """TRUTH: computed from complete labels; NAIVE: what is usually reported instead; ESTIMATE: of the truth."""
-        known = ESTIMATORS.get(self.estimator)
+        known = estimator_of(self.estimator)
         return known.role if known else ESTIMATE
 
     @property
     def estimates(self) -> str | None:
         """The estimator over complete labels that this one estimates; None if there is none."""
-        known = ESTIMATORS.get(self.estimator)
+        known = estimator_of(self.estimator)
         return known.estimates if known else None
 
     @property
     def rests_on_random(self) -> bool:
         """Whether it reads the random exposures; of an estimator that the registry does not have, that is assumed."""
-        known = ESTIMATORS.get(self.estimator)
+        known = estimator_of(self.estimator)
         return RANDOM in known.needs if known else True
 
     @property
     def judges(self) -> bool:
         """Whether it reads labels, so that a higher value is better; else it describes the lists that models give."""
-        known = ESTIMATORS.get(self.estimator)
+        known = estimator_of(self.estimator)
         return bool(LABEL_SETS & known.needs) if known else True
 
     @property
     def place(self) -> tuple[int, str, str, int, str]:
         """Sorts schemes of one role into the order of the report."""
         names = list(ESTIMATORS)
-        place = names.index(self.estimator) if self.estimator in ESTIMATORS else len(names)
+        known = estimator_of(self.estimator)
+        place = names.index(known.name) if known else len(names)
         return place, self.estimator, self.metric.name, self.metric.k, str(self.metric)
 
     @property

@@ -4,6 +4,8 @@
 macro   users with both kinds among their labels; with complete labels every other candidate is a negative
 """
 
+import numpy as np
+
 from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
@@ -17,8 +19,19 @@ def auc(labelled: Labelled, k: int, ties: str) -> Terms:
     return mean_over(pairs > 0, divided(won, pairs))
 
 
+def auc_pooled(labelled: Labelled, k: int, ties: str) -> Terms:
+    """The weight of (positive, negative) pairs in order, and of all pairs, each over the user's negatives."""
+    won, pairs = labelled.pairs_won(LEVEL[ties])
+    share = divided(won, pairs)
+    weight = np.where(pairs > 0, labelled.total, 0.0)
+    return Terms(np.where(weight > 0, weight * share, 0.0), weight)
+
+
 AUC = MetricKernel(
     "auc",
     at_k=False,
-    means={"macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative")},
+    means={
+        "macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative"),
+        "pooled": Kernel(auc_pooled, "both", "the chance that a positive ranks above a negative of its user"),
+    },
 )

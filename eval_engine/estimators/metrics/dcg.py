@@ -1,10 +1,18 @@
 """DCG at k: the sum over a user's positives in the top k of 1 / log2(rank + 1).
 
 mean    w sum discount(rank_i), all labelled users
+pooled, weighted, counted: the mean discount of a positive
 """
 
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
+from eval_engine.estimators.metrics.kernel import (
+    MetricKernel,
+    ScaledSum,
+    sum_kernel,
+    weight_of_positives,
+    with_label,
+    with_positive,
+)
 
 
 def dcg(labelled: Labelled, k: int) -> ScaledSum:
@@ -12,9 +20,25 @@ def dcg(labelled: Labelled, k: int) -> ScaledSum:
     return ScaledSum("discount", labelled.scale)
 
 
+def discount_of_positive(labelled: Labelled, k: int) -> ScaledSum:
+    """sum w discount / sum w."""
+    return ScaledSum("discount", down=labelled.total)
+
+
+def discount_counted(labelled: Labelled, k: int) -> ScaledSum:
+    """sum w discount / n_u."""
+    return ScaledSum("discount", down=labelled.n_positive)
+
+
+QUANTITY = "the discount of a positive at k"
 DCG = MetricKernel(
     "dcg",
     at_k=True,
-    means={"mean": sum_kernel(dcg, with_label, "labelled", "the DCG of the list at k")},
+    means={
+        "mean": sum_kernel(dcg, with_label, "labelled", "the DCG of the list at k"),
+        "pooled": sum_kernel(dcg, weight_of_positives, "positive", QUANTITY),
+        "weighted": sum_kernel(discount_of_positive, with_positive, "positive", QUANTITY),
+        "counted": sum_kernel(discount_counted, with_positive, "positive", QUANTITY),
+    },
     compared_as="ndcg",
 )

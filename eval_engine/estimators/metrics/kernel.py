@@ -4,6 +4,12 @@
     mean    the mean over all labelled users; one without a positive counts 0
     micro   of all pairs of all users together
 
+Of weighted pairs (ips.py), where c is the gain of a positive:
+
+    pooled     sum_u sum_i w c / sum_u sum_i w          micro where a metric has no kernel of its own
+    weighted   the mean over users of sum_i w c / sum_i w, likewise macro
+    counted    the mean over users of sum_i w c / n_u
+
 A kernel takes labelled pairs, a cutoff, a tie policy and the metric's parameters by name, and gives each user's terms.
 It does not depend on the estimator: of e_u exposed items, drawn uniformly from the user's N_u candidates, n_u are
 positives; their gain is scaled up by w = N_u / e_u or, where pairs have weights w_i, by w_i in every sum (1 / exposure
@@ -83,6 +89,11 @@ def _terms(
 def with_label(labelled: Labelled) -> Doubles:
     """1 for each user with a label, else 0."""
     return (labelled.n_labelled > 0).astype(np.float64)
+
+
+def weight_of_positives(labelled: Labelled) -> Doubles:
+    """w n_u of each user."""
+    return labelled.total * labelled.scale
 
 
 def with_positive(labelled: Labelled) -> Doubles:

@@ -7,8 +7,17 @@ The weights of all places add up to 1, those beyond k to p^k. Like DCG it is a s
 random exposure is unbiased.
 """
 
+import numpy as np
+
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
+from eval_engine.estimators.metrics.kernel import (
+    MetricKernel,
+    ScaledSum,
+    sum_kernel,
+    weight_of_positives,
+    with_label,
+    with_positive,
+)
 from eval_engine.metric import Parameter
 
 
@@ -17,9 +26,25 @@ def rbp(labelled: Labelled, k: int, p: float) -> ScaledSum:
     return ScaledSum(f"power({p:.12g})", (1 - p) * labelled.scale)
 
 
+def gain_of_positive(labelled: Labelled, k: int, p: float) -> ScaledSum:
+    """sum w gain / sum w."""
+    return ScaledSum(f"power({p:.12g})", (1 - p) * np.ones(labelled.n_users), labelled.total)
+
+
+def gain_counted(labelled: Labelled, k: int, p: float) -> ScaledSum:
+    """sum w gain / n_u."""
+    return ScaledSum(f"power({p:.12g})", (1 - p) * np.ones(labelled.n_users), labelled.n_positive)
+
+
+QUANTITY = "the rank-biased gain of a positive at k"
 RBP = MetricKernel(
     "rbp",
     at_k=True,
-    means={"mean": sum_kernel(rbp, with_label, "labelled", "the rank-biased precision of the list at k")},
+    means={
+        "mean": sum_kernel(rbp, with_label, "labelled", "the rank-biased precision of the list at k"),
+        "pooled": sum_kernel(rbp, weight_of_positives, "positive", QUANTITY),
+        "weighted": sum_kernel(gain_of_positive, with_positive, "positive", QUANTITY),
+        "counted": sum_kernel(gain_counted, with_positive, "positive", QUANTITY),
+    },
     parameters={"p": Parameter(0.8, 0.0, 1.0)},
 )

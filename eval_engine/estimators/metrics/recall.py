@@ -5,9 +5,14 @@ macro   m_u / n_u, users with n_u > 0
 micro   w m_u over w n_u                       with w_i = 1 / p_i: pooled SNIPS
 """
 
-from eval_engine.estimators.estimator import Doubles
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_positive
+from eval_engine.estimators.metrics.kernel import (
+    MetricKernel,
+    ScaledSum,
+    sum_kernel,
+    weight_of_positives,
+    with_positive,
+)
 
 
 def recall_macro(labelled: Labelled, k: int) -> ScaledSum:
@@ -20,9 +25,9 @@ def recall_micro(labelled: Labelled, k: int) -> ScaledSum:
     return ScaledSum("hits", labelled.scale)
 
 
-def weight_of_positives(labelled: Labelled) -> Doubles:
-    """w n_u of each user."""
-    return labelled.total * labelled.scale
+def recall_counted(labelled: Labelled, k: int) -> ScaledSum:
+    """sum w q / n_u."""
+    return ScaledSum("hits", down=labelled.n_positive)
 
 
 RECALL = MetricKernel(
@@ -33,5 +38,6 @@ RECALL = MetricKernel(
         "micro": sum_kernel(
             recall_micro, weight_of_positives, "positive", "the share of all positives that are in their user's top k"
         ),
+        "counted": sum_kernel(recall_counted, with_positive, "positive", "the sum of weighted hits over the positives"),
     },
 )

@@ -1,0 +1,174 @@
+"""How the weight of an estimate is spread over pairs: what effective sample size, largest share and clipped share are
+computed from; and the test pairs of each stratum of propensity.
+
+    w: each positive's weight in the estimate (Estimator.share), up to a common factor
+    n, sum w, sum w^2, largest w, clipped positives          of all users, and of each slice
+    pairs, sum 1/p                                           of all test pairs of a stratum, by coarse bucket of users
+
+Sums are integers in units of 1e-12, so neither partitioning nor order matters. They are the same for every model that
+ranked the same users. A task sends them as JSON in one row of PACKED per model.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eval_engine.estimators.estimator import Estimator
+from eval_engine.estimators.user_batch import UserBatch
+from eval_engine.evaluation.packed_rows import EVERYTHING
+from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.kernels.arrays import Ints
+from eval_engine.statistics.bucket_sums import LIMB
+from eval_engine.statistics.ratio import SCALE
+
+Doubles = npt.NDArray[np.float64]
+WEIGHT, PAIRS = "weight", "pairs"  # metrics of the rows in the statistics table
+HELDOUT = "heldout"  # estimator of the rows of test pairs
+
+
+class Spread(NamedTuple):
+    """Of some pairs; sums in units of 1e-12."""
+
+    n: int
+    clipped: int
+    w: int
+    ww: int
+    largest: float
+
+    def merged(self, other: "Spread") -> "Spread":
+        """Of both together."""
+        sums = (one + two for one, two in zip(self[:4], other[:4], strict=True))
+        return Spread(*sums, max(self.largest, other.largest))
+
+    @property
+    def effective(self) -> float:
+        """Effective sample size (sum w)^2 / sum w^2, in pairs; NaN without pairs."""
+        return self.w * self.w / (self.ww * SCALE) if self.ww else float("nan")
+
+    @property
+    def largest_share(self) -> float:
+        """Share of the largest weight."""
+        return self.largest * SCALE / self.w if self.w else float("nan")
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of the pairs whose weight was clipped."""
+        return self.clipped / self.n if self.n else float("nan")
+
+
+Key = tuple[str, str, int, int]  # estimator, WEIGHT or PAIRS, slice, coarse bucket
+
+
+class PairWeights:
+    """The running sums of one model in a task."""
+
+    def __init__(self, spec: EvaluationSpec) -> None:
+        by_name: dict[str, Estimator] = {formula.estimator.name: formula.estimator for formula, _ in spec.asked()}
+        self._estimators = [one for one in by_name.values() if one.share is not None]
+        self._n_slices = len(spec.slice_names())
+        self._spreads: dict[Key, Spread] = {}
+
+    def add(self, batch: UserBatch, users: Ints, items: Mapping[str, Ints], pairs: Ints | None, coarse: Ints) -> None:
+        """Add users. users, items: slices of users (n, n_users) and of positives by label set (n, n_positives); pairs:
+        strata of all held-out pairs (n, n_pairs); coarse: coarse bucket of each user.
+        """
+        for estimator in self._estimators:
+            view = estimator.view(batch)
+            assert estimator.share is not None
+            weight = estimator.share(batch, view)
+            cut = np.zeros(weight.size, np.bool_)
+            if estimator.clipped is not None:
+                cut = estimator.clipped(batch)[view.positive]
+            counts = np.diff(view.offsets)
+            everything = np.full(weight.size, EVERYTHING)
+            self._add(estimator.name, WEIGHT, everything, weight, cut)
+            for codes in users:
+                self._add(estimator.name, WEIGHT, np.repeat(codes, counts), weight, cut)
+            if view.label_set in items and len(items[view.label_set]):
+                sliced, _, code = view.sliced(items[view.label_set], self._n_slices)
+                own = estimator.share(batch, sliced)
+                self._add(estimator.name, WEIGHT, np.repeat(code, np.diff(sliced.offsets)), own, cut[sliced.index])
+        if pairs is not None:
+            facts = batch.labels[HELDOUT].facts
+            inverse, bucket = 1 / batch.propensity(HELDOUT), np.repeat(coarse, facts.n_labels)
+            nothing = np.zeros(inverse.size, np.bool_)
+            for codes in pairs:
+                self._add(HELDOUT, PAIRS, codes, inverse, nothing, bucket)
+
+    def _add(
+        self, name: str, metric: str, code: Ints, w: Doubles, cut: npt.NDArray[np.bool_], bucket: Ints | None = None
+    ) -> None:
+        bucket = np.zeros(code.size, np.int64) if bucket is None else bucket
+        width = int(bucket.max(initial=0)) + 1
+        keys, which = np.unique((code - EVERYTHING) * width + bucket, return_inverse=True)
+        which = which.reshape(-1)
+        n, clipped = np.bincount(which, minlength=keys.size), np.bincount(which[cut], minlength=keys.size)
+        sums, squares, largest = _exact(w, which, keys.size), _exact(w * w, which, keys.size), np.zeros(keys.size)
+        np.maximum.at(largest, which, w)
+        for i, key in enumerate(keys.tolist()):
+            spread = Spread(int(n[i]), int(clipped[i]), sums[i], squares[i], float(largest[i]))
+            place = (name, metric, key // width + EVERYTHING, key % width)
+            self._spreads[place] = self._spreads[place].merged(spread) if place in self._spreads else spread
+
+    def packed(self) -> bytes:
+        """All sums as JSON."""
+        return json.dumps([(*key, *spread) for key, spread in self._spreads.items()]).encode()
+
+
+def _exact(x: Doubles, which: Ints, n: int) -> list[int]:
+    """The sums of x by number, in units of 1e-12."""
+    whole, part = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    floor = np.floor(x)
+    np.add.at(whole, which, floor.astype(np.int64))
+    np.add.at(part, which, np.rint((x - floor) * float(LIMB)).astype(np.int64))
+    return [int(w) * SCALE + int(p) for w, p in zip(whole, part, strict=True)]
+
+
+def merged(parts: Iterable[bytes]) -> dict[Key, Spread]:
+    """The sums of all tasks."""
+    found: dict[Key, Spread] = {}
+    for part in parts:
+        for row in json.loads(part):
+            key, spread = tuple(row[:4]), Spread(*row[4:])
+            found[key] = found[key].merged(spread) if key in found else spread
+    return dict(sorted(found.items()))
+
+
+def statistics_of_weights(parts: Iterable[bytes], slices: list[str], model: str) -> list[dict[str, Any]]:
+    """Rows of the statistics table of one model; a: sum of weights (of PAIRS: of 1/p), aa: of their squares, a_high:
+    the largest, n_users: pairs, n_unknown: clipped pairs.
+    """
+    return [
+        {
+            "model": model,
+            "estimator": name,
+            "metric": metric,
+            "k": 0,
+            "slice": slices[code + 1],
+            "bucket": bucket,
+            "n_users": spread.n,
+            "n_left_out": 0,
+            "n_unknown": spread.clipped,
+            "a": spread.w,
+            "aa": spread.ww,
+            "a_high": round(spread.largest * SCALE),
+        }
+        for (name, metric, code, bucket), spread in merged(parts).items()
+    ]
+
+
+def spreads_of(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str, str, int], Spread]:
+    """The sums by (model, estimator, metric, slice, bucket), from rows of the statistics table."""
+    return {
+        (row["model"], row["estimator"], row["metric"], row["slice"], row["bucket"]): Spread(
+            row["n_users"],
+            row["n_unknown"],
+            int(row["a"] * SCALE),
+            int(row["aa"] * SCALE),
+            float(row["a_high"]),
+        )
+        for row in rows
+    }

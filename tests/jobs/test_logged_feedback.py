@@ -1,0 +1,185 @@
+"""Estimators over held-out pairs, from files to estimates: against loops over the pairs."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from eval_engine.propensity.strata import strata_edges, strata_of
+from jobs import evaluate, propensity, rank
+from jobs.cli import load
+from tests.conftest import SmallRun
+
+K, FLOOR = 3, 0.3
+METRICS = ["recall@3", "ndcg@3", "dcg@3", "rbp(p=0.8)@3", "auc", "map@3", "precision@3"]
+STRATA = [{"kind": "equal_width", "n": 2}, {"kind": "equal_count", "n": 3}]
+
+
+def logged_run(run: Any) -> None:
+    """Feedback and held-out pairs of a platform that shows low positions often."""
+    run.hold_out()
+    rng = np.random.default_rng(4)
+    n_users, n_items = run.truth_values.shape
+    logged = rng.random((n_users, n_items)) < np.linspace(0.9, 0.1, n_items)
+    held = rng.random((n_users, n_items)) < 0.4
+    for name, chosen in (("feedback", logged & ~held), ("heldout", logged & held)):
+        user, item = np.nonzero(chosen)
+        columns = {"user_id": run.users[user], "item_id": run.items[item], "value": run.truth_values[user, item]}
+        run.tables[name] = pa.table(columns)
+    # every score once per user: places are known, so that loops need no ties
+    for model in ("a", "b"):
+        run.scores[model] = rng.permuted(np.tile(np.arange(n_items), (n_users, 1)), axis=1).astype(np.float32)
+        run.tables[f"scores/{model}"] = run.vectors(model)
+    run.logged_matrix, run.held_matrix = logged & ~held, logged & held
+    run.config |= {"frame": "all_items", "propensity": {"method": "power", "gamma": 1.0, "floor": FLOOR}}
+    run.config["evaluate"] = {"metrics": METRICS, "strata": STRATA, "replicates": 200, "least_effective_pairs": 20}
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any:
+
+    run = SmallRun(tmp_path_factory.mktemp("logged"))
+    logged_run(run)
+    for stage in (rank, propensity, evaluate):
+        stage.run(spark, load(run.write()), Console(quiet=True))
+    return run
+
+
+def rows(run: Any, table: str) -> list[dict[str, Any]]:
+    return DeltaTable(run.folder / "lake" / table).to_pyarrow_table().to_pylist()
+
+
+def positives(run: Any, model: str) -> list[tuple[int, int, float, int, int]]:
+    """user, item, propensity, rank among what the model was not trained on, candidates: of each held-out positive."""
+    counts = (run.logged_matrix | run.held_matrix).sum(axis=0)
+    found = []
+    for user, item in zip(*np.nonzero(run.held_matrix & (run.truth_values > 3)), strict=True):
+        frame = ~run.logged_matrix[user]
+        rank = 1 + int((run.scores[model][user][frame] > run.scores[model][user, item]).sum())
+        found.append((int(user), int(item), float(counts[item] / counts.max()), rank, int(frame.sum())))
+    return found
+
+
+def gain(metric: str, rank: int) -> float:
+    inside = rank <= K
+    return {"recall": 1.0, "dcg": 1 / math.log2(rank + 1), "rbp(p=0.8)": 0.2 * 0.8 ** (rank - 1)}[metric] * inside
+
+
+def estimates(run: Any) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+    return {(row["estimator"], row["metric"], row["model"], row["slice"]): row for row in rows(run, "estimates")}
+
+
+@pytest.mark.parametrize("metric", ["recall", "dcg", "rbp(p=0.8)"])
+@pytest.mark.parametrize("model", ["a", "b"])
+def test_weighted_sums_are_what_loops_give(model: str, metric: str, logged: Any) -> None:
+    pairs, found = positives(logged, model), estimates(logged)
+
+    def pooled(floor: float) -> float:
+        weights = [1 / max(p, floor) for _, _, p, _, _ in pairs]
+        return sum(w * gain(metric, pair[3]) for w, pair in zip(weights, pairs, strict=True)) / sum(weights)
+
+    assert found["snips", metric, model, "all"]["value"] == pytest.approx(pooled(0.0), rel=1e-9)
+    assert found["clipped", metric, model, "all"]["value"] == pytest.approx(pooled(FLOOR), rel=1e-9)
+    users = sorted({pair[0] for pair in pairs})
+    own = {user: [pair for pair in pairs if pair[0] == user] for user in users}
+    per_user = [
+        sum(gain(metric, r) / p for _, _, p, r, _ in own[u]) / sum(1 / p for _, _, p, _, _ in own[u]) for u in users
+    ]
+    ips = [sum(gain(metric, r) / p for _, _, p, r, _ in own[u]) / len(own[u]) for u in users]
+    assert found["snips_user", metric, model, "all"]["value"] == pytest.approx(np.mean(per_user), rel=1e-9)
+    assert found["ips", metric, model, "all"]["value"] == pytest.approx(np.mean(ips), rel=1e-9)
+    error = np.std(per_user, ddof=1) / math.sqrt(len(users))
+    assert found["snips_user", metric, model, "all"]["standard_error"] == pytest.approx(error, rel=1e-9)
+    row = found["ips", metric, model, "all"]
+    assert (row["low"], row["standard_error"], row["chance_best"]) == (None, None, None)
+    assert "estimates nothing" in row["reason"]
+
+
+def test_weighted_ndcg_and_auc(logged: Any) -> None:
+    pairs, found = positives(logged, "a"), estimates(logged)
+    users = sorted({pair[0] for pair in pairs})
+    above, below, shares, won = [], [], [], []
+    for user in users:
+        own = [pair for pair in pairs if pair[0] == user]
+        gains = sum((1 / math.log2(r + 1) if r <= K else 0.0) / p for _, _, p, r, _ in own)
+        heaviest = sorted((1 / p for _, _, p, _, _ in own), reverse=True)
+        ideal = sum(w / math.log2(n + 2) for n, w in enumerate(heaviest[:K]))
+        above.append(gains)
+        below.append(ideal)
+        shares.append(gains / ideal)
+        negatives = own[0][4] - len(own)
+        for _, _, p, place, _ in own:
+            better = sum(other[3] < place for other in own)
+            won.append((1 / p, 1 - (place - 1 - better) / negatives))
+    assert found["snips", "ndcg", "a", "all"]["value"] == pytest.approx(sum(above) / sum(below), rel=1e-9)
+    assert found["snips_user", "ndcg", "a", "all"]["value"] == pytest.approx(np.mean(shares), rel=1e-9)
+    auc = sum(w * x for w, x in won) / sum(w for w, _ in won)
+    assert found["snips", "auc", "a", "all"]["value"] == pytest.approx(auc, rel=1e-9)
+    for estimator in ("snips", "snips_user", "clipped", "ips"):
+        for metric in ("map", "precision"):
+            row = found[estimator, metric, "a", "all"]
+            assert row["value"] is None
+            assert row["reason"].startswith("not defined: ")
+
+
+def test_how_the_weight_is_spread(logged: Any) -> None:
+    pairs, found = positives(logged, "a"), estimates(logged)
+    w = np.array([1 / p for _, _, p, _, _ in pairs])
+    row = found["snips", "recall", "a", "all"]
+    assert row["effective_pairs"] == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-6)
+    assert row["largest_weight_share"] == pytest.approx(w.max() / w.sum(), rel=1e-6)
+    assert row["clipped_share"] is None
+    row = found["clipped", "recall", "b", "all"]
+    assert row["clipped_share"] == pytest.approx(np.mean([p < FLOOR for _, _, p, _, _ in pairs]))
+    slices = [row for row in found.values() if row["slice"].startswith("propensity_equal_count_3=")]
+    assert {row["slice"][-2:] for row in slices} >= {"Q1", "Q2", "Q3"}
+    small = [row for row in found.values() if row["estimator"] == "snips" and row["effective_pairs"] is not None]
+    for row in small:
+        assert (row["unreliable"] is not None) == (row["effective_pairs"] < 20)
+        assert row["unreliable"] is None or "effective sample size" in row["unreliable"]
+
+
+@pytest.mark.parametrize("strata", STRATA, ids=lambda one: one["kind"])
+def test_strata_are_combined_as_published_and_by_inverse_propensity(strata: dict[str, Any], logged: Any) -> None:
+    found, kind, n = estimates(logged), strata["kind"], strata["n"]
+    counts = (logged.logged_matrix | logged.held_matrix).sum(axis=0)
+    p, tests = counts / counts.max(), logged.held_matrix.sum(axis=0)
+    stratum = strata_of(p, strata_edges(p, tests, n, kind))
+    table = {row["stratum"]: row for row in rows(logged, "strata") if row["strata"] == f"propensity_{kind}_{n}"}
+    for model in ("a", "b"):
+        pairs, values = positives(logged, model), []
+        for x in range(1, n + 1):
+            own: dict[int, list[float]] = {}
+            for user, item, _, place, _ in pairs:
+                if stratum[item] == x:
+                    own.setdefault(user, []).append(float(place <= K))
+            values.append(np.mean([np.mean(hits) for hits in own.values()]))
+            row = found["holdout", "recall", model, f"propensity_{kind}_{n}=Q{x}"]
+            assert row["value"] == pytest.approx(values[-1], rel=1e-9)
+            assert table[f"Q{x}"]["n_items"] == (stratum == x).sum()
+            assert table[f"Q{x}"]["n_pairs"] == tests[stratum == x].sum()
+        for name, weight in (("stratified", tests), ("stratified_balanced", tests / p)):
+            shares = np.array([weight[stratum == x].sum() for x in range(1, n + 1)])
+            row = found[f"{name}({kind}={n})", "recall", model, "all"]
+            assert row["value"] == pytest.approx(values @ shares / shares.sum(), rel=1e-9)
+            assert 0 < row["standard_error"] < 0.5
+            assert row["effective_pairs"] > 1
+
+
+def test_open_loop_recall_is_that_of_random_exposure(logged: Any) -> None:
+    found = estimates(logged)
+    for model in ("a", "b"):
+        assert (
+            found["open_loop", "recall", model, "all"]["value"] == found["ure_macro", "recall", model, "all"]["value"]
+        )
+
+
+def test_models_are_compared_but_not_by_ips(logged: Any) -> None:
+    names = {row["estimator"] for row in rows(logged, "comparisons") if row["slice"] == "all"}
+    assert {"snips", "clipped", "snips_user", "stratified(equal_count=3)", "open_loop"} <= names
+    assert "ips" not in names
