@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.statistics.comparison import Comparison
+    from eval_engine.statistics.simpson import simpson_of_counts
+    from eval_engine.statistics.steiger import steiger
 
 __all__ = [
     "Comparison",
@@ -86,6 +88,8 @@ __all__ = [
     "holdout_rbp",
     "holdout_recall",
     "rank_facts",
+    "simpson_of_counts",
+    "steiger",
     "traditional_auc",
     "traditional_dcg",
     "traditional_hit_rate",
@@ -112,6 +116,8 @@ HOME = {
     "Comparison": "eval_engine.statistics.comparison",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "rank_facts": "eval_engine.kernels.rank_facts",
+    "simpson_of_counts": "eval_engine.statistics.simpson",
+    "steiger": "eval_engine.statistics.steiger",
 }
 
 

@@ -16,10 +16,22 @@ models with the same value.
 freedom.
 
 **Over users**: x*, y* are bootstrap replicates of the values, with the same weights of user buckets for all models and
-both sets (bootstrap.py). Noise makes the replicates' agreement lower than that of x and y by about as much as that of x
-and y is lower than that of the true values, so quantiles are reflected:
+both sets (bootstrap.py), and c* their agreement. Noise makes c* lower than c by about as much as it makes c lower than
+the agreement of the true values, so the mean of c* is reflected at c:
 
-    interval = [2 c - q_{(1 + confidence)/2}, 2 c - q_{(1 - confidence)/2}] of c* = c(x*, y*), cut at -1 and 1
+    centre = 2 c - mean c*,        interval = centre -+ z se(centre), cut at -1 and 1
+
+The centre varies more than c*: tau jumps where two models change places, and the reflection doubles each jump. Quantiles
+of c* reflected at c cover 80 to 88 % instead of 95. The error of the centre comes from replicates of replicates, x** =
+x*_r + x*_s - x with s = r + 1, .., r + 5:
+
+    centre*_r = 2 c*_r - mean_s c**_rs,        se^2 = Var_r(centre*) - mean_r Var_s(c**) / 5
+
+Where the two sets order models the same but for noise, no correction reaches 1. So the upper end is 1 where the models'
+distance from the line x = beta y, beta = sd(x) / sd(y), is within its noise: Var_m(x - beta y) is not above the
+confidence quantile of Var_m((x* - x) - beta (y* - y)). With this, intervals of 95 % covered true taus of 0.2 to 1 in 93 %
+of simulations, over 8 to 60 models with a noise of 0.05 to 0.25 of their spread: 86 % in the worst case (60 models, true
+tau 0.8, noise of 0.25 in both sets), 90 to 100 % elsewhere. Those of Pearson's correlation covered 91 to 100 %.
 
 `noise` is the standard error of the models' values over their spread. Values are taken relative to the panel's mean,
 because an error that all models share changes no order:
@@ -37,16 +49,19 @@ Both are corrected for the noise over users, so of an unbiased x they are 0 on a
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import ndtri, stdtr
 
 from eval_engine.kernels.arrays import Bools, Floats
+from eval_engine.kernels.compiled import compiled
 
 FEWEST = 3  # two models always agree perfectly, or not at all
 MOST_NOISE = 0.3  # of the spread of models: beyond it the interval over users does not cover
-NUMBERS_AT_ONCE = 1 << 22  # pairs of models times replicates
+FEWEST_REPLICATES = 20
+OUTER, INNER = 200, 5  # replicates of the centre, at most, and replicates of each of these
 
 
 class Agreement(NamedTuple):
@@ -107,16 +122,10 @@ def agreement(x: Floats, y: Floats) -> Agreement:
 def kendall(x: Floats, y: Floats) -> Floats:
     """tau-b over the first axis, the models; further axes are replicates. NaN where x or y is constant."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    shape, (flat_x, flat_y) = x.shape[1:], (values.reshape(len(values), -1) for values in (x, y))
-    found = np.full(flat_x.shape[1], np.nan)
-    at_once = max(1, NUMBERS_AT_ONCE // max(1, math.comb(len(x), 2)))
-    for start in range(0, found.size, at_once):
-        some = slice(start, start + at_once)
-        signs_x, signs_y = _signs(flat_x[:, some]), _signs(flat_y[:, some])
-        ordered = (signs_x != 0).sum(axis=0) * (signs_y != 0).sum(axis=0)
-        concordance = (signs_x * signs_y).sum(axis=0, dtype=np.float64)
-        np.divide(concordance, np.sqrt(ordered), out=found[some], where=ordered > 0)
-    return np.clip(found, -1, 1).reshape(shape)
+    by_replicate = [np.ascontiguousarray(values.reshape(len(values), -1).T) for values in (x, y)]
+    found = np.empty(by_replicate[0].shape[0])
+    _taus(*by_replicate, found)
+    return found.reshape(x.shape[1:])
 
 
 def pearson(x: Floats, y: Floats) -> Floats:
@@ -149,8 +158,9 @@ def intervals(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
     undefined = (math.nan, math.nan)
-    if replicates[0].shape[1] < 2:
-        return Interval(undefined, undefined, math.nan, "intervals over users need bootstrap replicates")
+    if replicates[0].shape[1] < FEWEST_REPLICATES:
+        reason = f"intervals over users need {FEWEST_REPLICATES} bootstrap replicates or more"
+        return Interval(undefined, undefined, math.nan, reason)
     if np.isnan(replicates[0]).any() or np.isnan(replicates[1]).any():
         return Interval(
             undefined, undefined, math.nan, "a bootstrap replicate of some model is undefined: too few users contribute"
@@ -162,13 +172,10 @@ def intervals(
             "does not cover"
         )
         return Interval(undefined, undefined, noise, reason)
-    taus, correlations = kendall(*replicates), pearson(*replicates)
-    return Interval(
-        _reflected(float(kendall(x, y)), taus, confidence),
-        _reflected(float(pearson(x, y)), correlations, confidence),
-        noise,
-        None,
-    )
+    same = _same_but_for_noise(x, y, replicates, confidence)
+    ends = [_reflected(correlation, x, y, replicates, confidence) for correlation in (kendall, pearson)]
+    of_kendall, of_pearson = ((low, 1.0 if same else high) for low, high in ends)
+    return Interval(of_kendall, of_pearson, noise, None)
 
 
 def noise_of(values: Floats, replicates: Floats) -> float:
@@ -196,9 +203,34 @@ def _signs(values: Floats) -> Floats:
     return (values[first] > values[second]).astype(np.int8) - (values[first] < values[second]).astype(np.int8)
 
 
-def _reflected(value: float, replicates: Floats, confidence: float) -> tuple[float, float]:
-    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return max(2 * value - float(high), -1.0), min(2 * value - float(low), 1.0)
+def _reflected(
+    correlation: Callable[[Floats, Floats], Floats],
+    x: Floats,
+    y: Floats,
+    replicates: tuple[Floats, Floats],
+    confidence: float,
+) -> tuple[float, float]:
+    """The reflected interval of a correlation."""
+    value, of_replicates = float(correlation(x, y)), correlation(*replicates)
+    n = of_replicates.size
+    outer = np.arange(min(n, OUTER))[:, None]
+    inner = (outer + 1 + np.arange(INNER)) % n
+    nested = correlation(
+        *(own[:, outer] + own[:, inner] - values[:, None, None] for own, values in zip(replicates, (x, y), strict=True))
+    )  # (n_outer, INNER)
+    centres = 2 * of_replicates[: len(outer)] - nested.mean(axis=1)
+    variance = float(centres.var(ddof=1) - nested.var(axis=1, ddof=1).mean() / INNER)
+    centre, width = 2 * value - float(of_replicates.mean()), float(ndtri((1 + confidence) / 2)) * math.sqrt(
+        max(variance, 0.0)
+    )
+    return min(max(centre - width, -1.0), 1.0), max(min(centre + width, 1.0), -1.0)
+
+
+def _same_but_for_noise(x: Floats, y: Floats, replicates: tuple[Floats, Floats], confidence: float) -> bool:
+    """Whether the models' distance from the line x = beta y is within its noise."""
+    beta = float(x.std() / y.std())
+    noise = (replicates[0] - x[:, None]) - beta * (replicates[1] - y[:, None])
+    return bool((x - beta * y).var() <= np.quantile(noise.var(axis=0), confidence))
 
 
 def _jackknife_error(without_one: Floats) -> float:
@@ -206,6 +238,24 @@ def _jackknife_error(without_one: Floats) -> float:
     if n < FEWEST + 1:  # without one, too few are left
         return math.nan
     return math.sqrt((n - 1) / n * float(((without_one - without_one.mean()) ** 2).sum()))
+
+
+@compiled
+def _taus(x, y, found):  # type: ignore[no-untyped-def]
+    """tau-b of each replicate; x, y: (n_replicates, n_models)."""
+    for r in range(x.shape[0]):
+        concordance = ordered_x = ordered_y = 0
+        for i in range(x.shape[1]):
+            for j in range(i):
+                sign_x = (x[r, i] > x[r, j]) - (x[r, i] < x[r, j])
+                sign_y = (y[r, i] > y[r, j]) - (y[r, i] < y[r, j])
+                concordance += sign_x * sign_y
+                ordered_x += sign_x != 0
+                ordered_y += sign_y != 0
+        if ordered_x and ordered_y:
+            found[r] = min(max(concordance / np.sqrt(float(ordered_x) * float(ordered_y)), -1.0), 1.0)
+        else:
+            found[r] = np.nan
 
 
 def _taus_without_one(x: Floats, y: Floats) -> Floats:
