@@ -1,4 +1,4 @@
-"""From statistics to estimates and comparisons: numpy on sums by bucket, vectorised over groups of models, in a Spark
+"""From statistics to estimates, comparisons, reversals and agreement: numpy on sums by bucket, vectorised over groups of models, in a Spark
 worker or any other process.
 
 A group is an estimator, metric, cutoff and slice; the rows of all its models are processed together. The results are
@@ -22,6 +22,8 @@ from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.lists import NO_LIST
 from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
+from eval_engine.evaluation.agreement_rows import Bootstrap, Valued, agreement_rows
+from eval_engine.evaluation.reversals import reversal_rows
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.metric import Metric
@@ -31,7 +33,7 @@ from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
 from eval_engine.statistics.comparison import compare_groups
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES, Table
+from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
 MOST_PARTITIONS = 16  # of a few dozen groups
@@ -50,6 +52,18 @@ class InferenceSettings(NamedTuple):
     replicates: int  # of the bootstrap
     seed: int
     n_items: int = 0  # of the catalogue; for metrics of top lists
+
+
+class Results(NamedTuple):
+    """Rows of the tables, without run_id."""
+
+    estimates: Rows
+    comparisons: Rows
+    reversals: Rows
+    agreement: Rows
+
+
+RESULT_TABLES = (ESTIMATES, COMPARISONS, REVERSALS, ESTIMATOR_AGREEMENT)  # in the order of Results
 
 
 class Described(NamedTuple):
@@ -94,26 +108,24 @@ def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
     return found
 
 
-def estimates_and_comparisons(
+def results_by_workers(
     statistics: DataFrame, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
-) -> tuple[Rows, Rows]:
-    """The rows of both tables, without run_id, from rows of the statistics table: one Spark job."""
-    estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
+) -> Results:
+    """The rows of all tables, from rows of the statistics table: one Spark job."""
+    types = (f"{table.name} ARRAY<STRUCT<{table.row_ddl()}>>" for table in RESULT_TABLES)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]
         if rows:
-            yield _nested(*results_of(pa.Table.from_batches(rows), asking, about))
+            yield _nested(results_of(pa.Table.from_batches(rows), asking, about))
 
     n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
-    # wins and combined estimates need rows of several estimators: groups of a metric stay together
-    grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(
-        run, f"estimates {estimates_type}, comparisons {comparisons_type}"
-    )
+    # wins, combined estimates and agreement need rows of several estimators: groups of a metric stay together
+    grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(run, ", ".join(types))
     parts = grouped.collect()
-    estimates = [row.asDict() for part in parts for row in part["estimates"]]
-    comparisons = [row.asDict() for part in parts for row in part["comparisons"]]
-    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+    return Results(
+        *(in_order(table, [row.asDict() for part in parts for row in part[table.name]]) for table in RESULT_TABLES)
+    )
 
 
 def in_order(table: Table, rows: Rows) -> Rows:
@@ -121,18 +133,18 @@ def in_order(table: Table, rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key if name != "run_id"])
 
 
-def _nested(estimates: Rows, comparisons: Rows) -> pa.RecordBatch:
+def _nested(results: Results) -> pa.RecordBatch:
     columns = {
-        name: pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
-        for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons))
+        table.name: pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
+        for table, rows in zip(RESULT_TABLES, results, strict=True)
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
 def results_of(
     table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
-) -> tuple[Rows, Rows]:
-    """The rows of estimates and of comparisons, without run_id, from all rows of some metrics."""
+) -> Results:
+    """The rows of all tables, from all statistics rows of some metrics."""
     estimates: Rows = []
     comparisons: Rows = []
     wins = _wins(table)
@@ -150,7 +162,24 @@ def results_of(
             estimates += _estimate_rows(some, asking)
             defined = [group for group in some if group.about.estimator.combine is None or group.combined is not None]
             comparisons += _comparison_rows(defined, wins, asking) if defined else []
-    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+    reversals = reversal_rows(estimates, comparisons, asking.confidence)
+    rows = (estimates, comparisons, reversals, _agreement_rows(rest, asking))
+    return Results(*(in_order(table, own) for table, own in zip(RESULT_TABLES, rows, strict=True)))
+
+
+def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
+    """The agreement of estimators over the models, metric by metric."""
+    by_metric: dict[tuple[str, int], list[Valued]] = {}
+    for group in (one for one in groups if one.key[3] == ALL):
+        values = group.values
+        unknown = np.array([m.sums.n_unknown > 0 for m in group.models])
+        a, b = (np.array([getattr(m, name) for m in group.models]) for name in ("a", "b"))
+        errors = None if group.about.estimator.combine is None else values.errors
+        names = tuple(m.name for m in group.models)
+        valued = Valued(group.about.estimator, names, values.values, np.where(unknown[:, None], np.nan, a), b, errors)
+        by_metric.setdefault((group.key[1], group.key[2]), []).append(valued)
+    settings = Bootstrap(asking.confidence, asking.replicates, asking.seed)
+    return [row for (metric, k), own in by_metric.items() for row in agreement_rows(metric, k, own, settings)]
 
 
 def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:

@@ -55,7 +55,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from eval_engine.kernels.arrays import Bools, Floats
+from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.compiled import compiled
 
 FEWEST = 3  # two models always agree perfectly, or not at all
@@ -197,7 +197,7 @@ def error_against(x: Floats, y: Floats, replicates: tuple[Floats, Floats]) -> Er
     )
 
 
-def _signs(values: Floats) -> Floats:
+def _signs(values: Floats) -> Ints:
     """The sign of the difference of every pair of models, int8 (n_pairs, ...)."""
     first, second = np.triu_indices(len(values), 1)
     return (values[first] > values[second]).astype(np.int8) - (values[first] < values[second]).astype(np.int8)
@@ -220,8 +220,9 @@ def _reflected(
     )  # (n_outer, INNER)
     centres = 2 * of_replicates[: len(outer)] - nested.mean(axis=1)
     variance = float(centres.var(ddof=1) - nested.var(axis=1, ddof=1).mean() / INNER)
-    centre, width = 2 * value - float(of_replicates.mean()), float(ndtri((1 + confidence) / 2)) * math.sqrt(
-        max(variance, 0.0)
+    centre, width = (
+        2 * value - float(of_replicates.mean()),
+        float(ndtri((1 + confidence) / 2)) * math.sqrt(max(variance, 0.0)),
     )
     return min(max(centre - width, -1.0), 1.0), max(min(centre + width, 1.0), -1.0)
 

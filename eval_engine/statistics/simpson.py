@@ -35,7 +35,9 @@ class Reversals(NamedTuple):
     """The flag of every pair of models in one family."""
 
     flags: tuple[str, ...]  # (n_pairs,)
-    favoured: npt.NDArray[np.int64]  # (n_pairs,): 1 if the named slices favour the first model, -1 the second, 0 no flag
+    favoured: npt.NDArray[
+        np.int64
+    ]  # (n_pairs,): 1 if the named slices favour the first model, -1 the second, 0 no flag
     slices: Bools  # (n_slices, n_pairs): the slices that contradict the whole
     share: Floats  # (n_pairs,): of the test pairs that they hold; NaN without a flag
     p_holm: Floats  # (1 + n_slices, n_pairs): of the whole, then of the slices
