@@ -296,8 +296,8 @@ COMPARISONS = Table(
 REVERSALS = Table(
     name="reversals",
     about="Simpson's paradox: pairs of models whose order in slices that hold most of the test pairs contradicts the "
-    "whole. The family of tests is one estimator, metric, cutoff and slicing, adjusted by Holm; a family without such a "
-    "pair has one row with flag 'none' and no models.",
+    "whole. The family of tests is one estimator, metric, cutoff and slicing, adjusted by Holm; a family without such "
+    "a pair has one row with flag 'none' and no models.",
     columns=(
         RUN_ID,
         ESTIMATOR,
@@ -342,8 +342,8 @@ REVERSALS = Table(
 )
 ESTIMATOR_AGREEMENT = Table(
     name="estimator_agreement",
-    about="How far each estimator agrees with a reference over the run's models: complete labels, else random exposure, "
-    "else every other estimator (docs/estimators.md).",
+    about="How far each estimator agrees with a reference over the run's models: complete labels, else random "
+    "exposure, else every other estimator (docs/estimators.md).",
     columns=(
         RUN_ID,
         ESTIMATOR,

@@ -2,9 +2,9 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons, reversals, estimator_agreement and, if
-asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie policy
-or the rule for positives needs this job only.
+Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons, reversals, estimator_agreement and,
+if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie
+policy or the rule for positives needs this job only.
 """
 
 import json

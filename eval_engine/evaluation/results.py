@@ -1,5 +1,5 @@
-"""From statistics to estimates, comparisons, reversals and agreement: numpy on sums by bucket, vectorised over groups of models, in a Spark
-worker or any other process.
+"""From statistics to estimates, comparisons, reversals and agreement: numpy on sums by bucket, vectorised over groups
+of models, in a Spark worker or any other process.
 
 A group is an estimator, metric, cutoff and slice; the rows of all its models are processed together. The results are
 estimates with intervals (from second moments over users where they are known, from the estimator's combination where it

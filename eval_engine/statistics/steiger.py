@@ -3,9 +3,9 @@
     t   = (r_xy - r_xz) sqrt((n - 1)(1 + r_yz) / (2 (n - 1)/(n - 3) |R| + ((r_xy + r_xz)/2)^2 (1 - r_yz)^3))
     |R| = 1 - r_xy^2 - r_xz^2 - r_yz^2 + 2 r_xy r_xz r_yz          n - 3 degrees of freedom
 
-Williams' T2, which [Steiger 1980] recommends. p is two-sided; p_one_sided = P(T > |t|), half of it, is what the code of
-[simpson] reports. The test is made for Pearson's correlation. Applied to Kendall's tau it is far too conservative: below
-0.3 % of true null hypotheses are rejected at a nominal 5 %. agreement.py has a jackknife over models for tau.
+Williams' T2, which [Steiger 1980] recommends. p is two-sided; p_one_sided = P(T > |t|), half of it, is what the code
+of [simpson] reports. The test is made for Pearson's correlation. Applied to Kendall's tau it is far too conservative:
+below 0.3 % of true null hypotheses are rejected at a nominal 5 %. agreement.py has a jackknife over models for tau.
 
 Undefined is NaN: fewer than 4 models, or t = 0 / 0 (y = -z). y = z, or equal correlations, have t = 0 and p = 1.
 """

@@ -104,7 +104,7 @@ def test_families_that_cannot_be(sizes, level, message):
 
 
 def family_of(sums):
-    """Differences and p-values of every pair of models, of the whole and each slice: (a, b) of (n_models, n_buckets)."""
+    """Differences and p-values of every pair of models, in the whole and in each slice, from their sums a and b."""
     rows = []
     for a, b in sums:
         models = paired(a, b)
@@ -144,8 +144,8 @@ def test_a_world_built_to_hold_the_paradox_is_flagged():
 
 
 def test_worlds_without_the_paradox_are_hardly_ever_flagged():
-    """500 worlds of two models with the same rate in every slice, of which one holds most pairs. A is better in the whole:
-    its gain is added to the sums of the whole only. At level 5 % at most 35 worlds have a flag but `weak`."""
+    """500 worlds of two models with the same rate in every slice, one of which holds most pairs. A is better in the
+    whole: its gain is added to the sums of the whole only. At level 5 % at most 35 worlds have a flag but `weak`."""
     rng = np.random.default_rng(11)
     flags = []
     for _ in range(500):
