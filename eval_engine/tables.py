@@ -307,8 +307,8 @@ REVERSALS = Table(
         Column(
             "flag",
             STRING,
-            "reversed: the slices named decide for model_a, the whole for model_b; vanishes: the whole decides for "
-            "neither; weak: only the signs are so; none.",
+            "reversed: the slices named decide for model_a, the whole for model_b; vanishes: the whole has model_b "
+            "ahead, or none, and decides for neither; weak: only the signs are so; none.",
             nullable=False,
         ),
         Column("model_a", STRING, "The model that is better in the slices named."),

@@ -27,7 +27,7 @@ FOLDED = 20  # sentences beyond which the page folds them
 TOLD = ("reversed", "vanishes")
 NOTE = (
     "reversed: slices that hold most test pairs decide for one model, the whole for the other. vanishes: they decide, "
-    "the whole does not. weak: only the signs contradict each other. Paired over users, all pairs of models in all "
+    "the whole has the other model ahead or none and does not decide. weak: only the signs contradict each other. Paired over users, all pairs of models in all "
     "slices and the whole considered (Holm)."
 )
 
@@ -138,8 +138,7 @@ def _sentence(row: ReversalRow) -> str:
     if row.flag == "reversed":
         against = f"in the whole {row.model_b} is better by {whole}"
     else:
-        ahead = row.model_a if (row.difference or 0.0) > 0 else row.model_b
-        against = f"the whole decides for neither ({ahead} ahead by {whole})"
+        against = f"the whole decides for neither ({row.model_b} ahead by {whole})"
     held = f"{percent_text(round(row.share or 0.0, 3))} of the test {row.share_of}{items}"
     return (
         f"{row.flag}, {scheme} by {row.slicing}: {row.model_a} is better than {row.model_b} in {slices} ({held}); "

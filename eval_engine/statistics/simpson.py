@@ -7,12 +7,14 @@
 For models A and B, with `decided` = adjusted p below the level:
 
     reversed    A is decidedly better in the whole; slices with B decidedly better hold more than half: sum s_x > 1/2
-    vanishes    slices with B decidedly better hold more than half; the whole decides for neither model
+    vanishes    slices with B decidedly better hold more than half; the whole has no difference, or A ahead, and decides
+                for neither
     weak        not one of these, but the signs are so: D_0 favours A, and the slices whose D_x favours B hold more than
                 half
 
 [simpson] tables 1b and 2 to 4 are `reversed`, table 5 is `vanishes`. The slices of both models cannot hold more than
-half, so a pair has one flag at most. A slice without p decides nothing; its share still counts in the total. A
+half, so a pair has one flag at most. A whole that favours B too, but does not decide, contradicts nothing: it has less
+certainty than its slices, and no flag. A slice without p decides nothing; its share still counts in the total. A
 difference of 0 has no sign.
 
 Counts of independent groups, such as patients who get one of two treatments, have no pairs: `simpson_of_counts` tests
@@ -86,7 +88,7 @@ def simpson(difference: Floats, p: Floats, sizes: Floats, level: float) -> Rever
         signs, sure = sign[1:] == side, decided[1:] == side  # (n_slices, n_pairs)
         held_signs, held_sure = (sizes @ chosen.astype(np.float64) for chosen in (signs, sure))  # test pairs
         reversed_here = (2 * held_sure > total) & (decided[0] == -side)
-        vanishes_here = (2 * held_sure > total) & (decided[0] == 0)
+        vanishes_here = (2 * held_sure > total) & (decided[0] == 0) & (sign[0] != side)
         weak_here = (2 * held_signs > total) & (sign[0] == -side) & ~reversed_here & ~vanishes_here
         for name, chosen in ((REVERSED, reversed_here), (VANISHES, vanishes_here), (WEAK, weak_here)):
             flags[chosen] = name

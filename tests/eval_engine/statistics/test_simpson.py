@@ -37,7 +37,7 @@ def brute_force(difference, p_holm, sizes, level):
         most_sure = sum(sizes[x] for x in sure) > sum(sizes) / 2
         if most_sure and whole_decided and difference[0] * side < 0:
             return "reversed", side, sure
-        if most_sure and not whole_decided:
+        if most_sure and not whole_decided and not difference[0] * side > 0:
             return "vanishes", side, sure
         if sum(sizes[x] for x in signs) > sum(sizes) / 2 and difference[0] * side < 0:
             return "weak", side, signs
@@ -65,7 +65,10 @@ def test_half_of_the_pairs_is_not_most_of_them():
     difference, p = np.array([[1.0], [-1.0], [1.0]]), np.full((3, 1), 1e-9)
     assert simpson(difference, p, np.array([3.0, 3.0]), 0.05).flags == ("none",)
     assert simpson(difference, p, np.array([4.0, 3.0]), 0.05).flags == ("reversed",)
-    assert simpson(difference, np.array([[0.5], [1e-9], [1e-9]]), np.array([4.0, 3.0]), 0.05).flags == ("vanishes",)
+    open_whole = np.array([[0.5], [1e-9], [1e-9]])
+    assert simpson(difference, open_whole, np.array([4.0, 3.0]), 0.05).flags == ("vanishes",)
+    same_sign = difference * [[-1], [1], [1]]  # less certain than its slices, but no contradiction
+    assert simpson(same_sign, open_whole, np.array([4.0, 3.0]), 0.05).flags == ("none",)
 
 
 def test_kidney_stones_are_weak():
