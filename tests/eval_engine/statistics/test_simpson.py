@@ -146,18 +146,20 @@ def test_a_world_built_to_hold_the_paradox_is_flagged():
     assert difference[0, 0] > 0 > difference[1, 0]
 
 
-def test_worlds_without_the_paradox_are_hardly_ever_flagged():
-    """500 worlds of two models with the same rate in every slice, one of which holds most pairs. A is better in the
+@pytest.mark.parametrize("n_models", [2, 6])
+def test_worlds_without_the_paradox_are_hardly_ever_flagged(n_models):
+    """500 worlds of models with the same rate in every slice, one of which holds most pairs. The first is better in the
     whole: its gain is added to the sums of the whole only. At level 5 % at most 35 worlds have a flag but `weak`."""
     rng = np.random.default_rng(11)
-    flags = []
+    flagged = weak = 0
     for _ in range(500):
         rate, positives = rng.uniform(0.05, 0.5, 3), [rng.uniform(4, 9), *rng.uniform(0.5, 2, 2)]
-        sums, sizes = world(rng, [rate, rate], 4, positives)
+        sums, sizes = world(rng, [rate] * n_models, 4, positives)
         whole_a = sums[0][0].copy()
-        whole_a[0] += rng.binomial(sums[0][1][0].astype(int), 0.02)  # A's gain in the whole
+        whole_a[0] += rng.binomial(sums[0][1][0].astype(int), 0.02)
         difference, p = family_of([(whole_a, sums[0][1]), *sums[1:]])
-        flags += simpson(difference, p, sizes, 0.05).flags
-    assert len(flags) == 500
-    assert sum(flag in ("reversed", "vanishes") for flag in flags) <= 35
-    assert "weak" in flags
+        flags = simpson(difference, p, sizes, 0.05).flags
+        flagged += any(flag in ("reversed", "vanishes") for flag in flags)
+        weak += "weak" in flags
+    assert flagged <= 35
+    assert weak > 100
