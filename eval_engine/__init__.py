@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.propensity.power_law import PowerLaw, power_law
     from eval_engine.statistics.comparison import Comparison
+    from eval_engine.statistics.simpson import simpson_of_counts
+    from eval_engine.statistics.steiger import steiger
 
 __all__ = [
     "Comparison",
@@ -89,6 +91,8 @@ __all__ = [
     "holdout_recall",
     "power_law",
     "rank_facts",
+    "simpson_of_counts",
+    "steiger",
     "traditional_auc",
     "traditional_dcg",
     "traditional_hit_rate",
@@ -117,6 +121,8 @@ HOME = {
     "RankFacts": "eval_engine.kernels.rank_facts",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
+    "simpson_of_counts": "eval_engine.statistics.simpson",
+    "steiger": "eval_engine.statistics.steiger",
 }
 
 

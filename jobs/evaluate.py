@@ -2,9 +2,9 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons and, if asked, user_metrics (replaces
-this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie policy or the rule for positives
-needs this job only.
+Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons, reversals, estimator_agreement and,
+if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie
+policy or the rule for positives needs this job only.
 """
 
 import json
@@ -21,7 +21,7 @@ from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.evaluation.propensity_tables import PropensityTables, propensity_tables
-from eval_engine.evaluation.results import InferenceSettings, described, estimates_and_comparisons, results_of
+from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, results_by_workers, results_of
 from eval_engine.evaluation.slice_tables import SlicesRead, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import (
@@ -39,8 +39,6 @@ from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.storage.stored_file import located, open_file
 from eval_engine.tables import (
     CATALOGUE,
-    COMPARISONS,
-    ESTIMATES,
     PROPENSITIES,
     PROPENSITY_FITS,
     PROPENSITY_USERS,
@@ -116,7 +114,7 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
         lake.create(STATISTICS, "BIGINT", run_id)
         uri = lake.uri(STATISTICS)
         lake.write_files(STATISTICS, run_id, lambda attempt: [write_file(uri, table, run_id, attempt)])
-        estimates, comparisons = results_of(table, asking, described(spec))
+        results = results_of(table, asking, described(spec))
     else:
         ranks = None if files and not gaps else ranked_by_all(lake.read(RANKS, config.run_id), gaps)
         plan = statistics_of_files(spark, chosen, spec) if ranks is None else statistics(ranks, spec)
@@ -124,11 +122,11 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
         written = lake.files(STATISTICS, config.run_id)
         if written and sum(file.n_bytes for file in written) <= SMALL_STATISTICS:
             table = pa.concat_tables(pq.read_table(open_file(file.path)) for file in written)
-            estimates, comparisons = results_of(table, asking, described(spec))
+            results = results_of(table, asking, described(spec))
         else:
-            estimates, comparisons = estimates_and_comparisons(rows, asking, described(spec))
-    lake.put(ESTIMATES, estimates, run_id)
-    lake.put(COMPARISONS, comparisons, run_id)
+            results = results_by_workers(rows, asking, described(spec), with_weights=spec.propensity is not None)
+    for result, own in zip(RESULT_TABLES, results, strict=True):
+        lake.put(result, own, run_id)
     if asked.user_metrics:
         lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), spec), run_id)
 

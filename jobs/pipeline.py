@@ -95,12 +95,20 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     "evaluate": Stage(
         about="Estimate every metric of a run from its ranks, and compare its models.",
         reads=(tables.RANKS, "slices", tables.PROPENSITIES, tables.PROPENSITY_USERS, tables.PROPENSITY_FITS),
-        writes=(tables.ESTIMATES, tables.COMPARISONS, tables.STATISTICS, tables.STRATA, tables.USER_METRICS),
+        writes=(
+            tables.ESTIMATES,
+            tables.COMPARISONS,
+            tables.REVERSALS,
+            tables.ESTIMATOR_AGREEMENT,
+            tables.STATISTICS,
+            tables.STRATA,
+            tables.USER_METRICS,
+        ),
         after=("rank", "propensity"),
     ),
     "report": Stage(
         about="Print the answers of a run, and write its picture and its page.",
-        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.QUALITY),
+        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.REVERSALS, tables.ESTIMATOR_AGREEMENT, tables.QUALITY),
         writes=(),
         after=("evaluate",),
         folders=("report",),

@@ -2,11 +2,13 @@
 
     spark-submit jobs/report.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads estimates, comparisons, quality, runs. Writes RUN.png and RUN.html into the folder `report` of the config.
+Reads estimates, comparisons, reversals, estimator_agreement, quality, runs. Writes RUN.png and RUN.html into the
+folder `report` of the config.
 """
 
 import json
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -17,6 +19,7 @@ from eval_engine.lake.lake import Lake
 from eval_engine.masked import masked
 from eval_engine.metric import Metric
 from eval_engine.plain_text import plain
+from eval_engine.report.agreement_row import AgreementRow
 from eval_engine.report.answers import Answers
 from eval_engine.report.check_line import CheckLine, check_lines
 from eval_engine.report.comparison_row import ComparisonRow
@@ -24,8 +27,9 @@ from eval_engine.report.console import print_report
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.html import save_html
 from eval_engine.report.plot import save_plot
+from eval_engine.report.reversal_row import ReversalRow
 from eval_engine.report.run_settings import run_settings
-from eval_engine.tables import COMPARISONS, ESTIMATES, QUALITY, RUNS
+from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, QUALITY, REVERSALS, RUNS, Table
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import fresh, stage, status_of
@@ -55,9 +59,24 @@ def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
 
 
 def read_answers(spark: SparkSession, lake: str, run_id: str, metrics: tuple[Metric, ...]) -> Answers:
-    """The estimates and comparisons of a run; metrics are reported in this order."""
+    """The rows of a run; metrics are reported in this order."""
     rows, confidence = read_estimates(spark, lake, run_id)
-    return Answers(rows, read_comparisons(spark, lake, run_id), confidence, metrics)
+    answers = Answers(rows, read_comparisons(spark, lake, run_id), confidence, metrics)
+    return answers._replace(
+        reversals=[ReversalRow(**row) for row in _known_columns(spark, lake, run_id, REVERSALS, ReversalRow._fields)],
+        agreement=[
+            AgreementRow(**row)
+            for row in _known_columns(spark, lake, run_id, ESTIMATOR_AGREEMENT, AgreementRow._fields)
+        ],
+    )
+
+
+def _known_columns(
+    spark: SparkSession, lake: str, run_id: str, table: Table, names: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """These columns of the run's rows; no rows in a lake of an earlier version."""
+    rows = Lake(spark, lake).rows(table, {"run_id": run_id})
+    return [{name: row[name] for name in names if name in row} for row in rows]
 
 
 def read_estimates(spark: SparkSession, lake: str, run_id: str) -> tuple[list[EstimateRow], float]:

@@ -74,7 +74,7 @@ class Estimator(NamedTuple):
     clipped: "Callable[[UserBatch], Bools] | None" = None  # of each pair of its label set: its weight was clipped
     no_interval: str = ""  # reason, where the value has no standard error
     stratum: "Callable[[UserBatch, Labelled], Ints] | None" = None  # (n_users, 3): exposures, candidates, positives
-    combine: "Callable[[Any], Any] | None" = None  # statistics of strata -> value and errors of each model
+    combine: "Callable[..., Any] | None" = None  # statistics of strata -> value and errors of each model
     uncombined: str = ""  # reason, where users have no stratum
     undefined: str = ""  # reason, where combine gives no value
 

@@ -40,8 +40,8 @@ class Spread(NamedTuple):
 
     def merged(self, other: "Spread") -> "Spread":
         """Of both together."""
-        sums = (one + two for one, two in zip(self[:4], other[:4], strict=True))
-        return Spread(*sums, max(self.largest, other.largest))
+        largest = max(self.largest, other.largest)
+        return Spread(self.n + other.n, self.clipped + other.clipped, self.w + other.w, self.ww + other.ww, largest)
 
     @property
     def effective(self) -> float:

@@ -45,6 +45,7 @@ def propensity_tables(
     """From the row of propensity_fits and the tables propensities and propensity_users of a run; one Spark job where
     there are strata.
     """
+    sources: tuple[SourceTable, ...] = ()
     if fit["method"] == "logistic":
         sources = (
             SourceTable(ITEMS, "item", items.select("item_id", "logit"), ("logit",), False),

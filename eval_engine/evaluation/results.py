@@ -1,5 +1,5 @@
-"""From statistics to estimates and comparisons: numpy on sums by bucket, vectorised over groups of models, in a Spark
-worker or any other process.
+"""From statistics to estimates, comparisons, reversals and agreement: numpy on sums by bucket, vectorised over groups
+of models, in a Spark worker or any other process.
 
 A group is an estimator, metric, cutoff and slice; the rows of all its models are processed together. The results are
 estimates with intervals (from second moments over users where they are known, from the estimator's combination where it
@@ -24,7 +24,9 @@ from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.lists import NO_LIST
 from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
+from eval_engine.evaluation.agreement_rows import Bootstrap, Valued, agreement_rows
 from eval_engine.evaluation.pair_weights import PAIRS, WEIGHT, Spread, spreads_of
+from eval_engine.evaluation.reversals import reversal_rows
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.evaluation.strata import Spreads, strata_in, stratified
 from eval_engine.lake.arrow_schema import row_schema
@@ -35,7 +37,7 @@ from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
 from eval_engine.statistics.comparison import compare_groups
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES, Table
+from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
 MOST_PARTITIONS = 16  # of a few dozen groups
@@ -56,6 +58,18 @@ class InferenceSettings(NamedTuple):
     seed: int
     n_items: int = 0  # of the catalogue; for metrics of top lists
     least_effective: float = 0.0  # effective sample size, in pairs: an estimate with a smaller one is unreliable
+
+
+class Results(NamedTuple):
+    """Rows of the tables, without run_id."""
+
+    estimates: Rows
+    comparisons: Rows
+    reversals: Rows
+    agreement: Rows
+
+
+RESULT_TABLES = (ESTIMATES, COMPARISONS, REVERSALS, ESTIMATOR_AGREEMENT)  # in the order of Results
 
 
 class Described(NamedTuple):
@@ -105,29 +119,36 @@ def _of_formula(one: MetricTerms) -> Described:
     return Described(one.estimator, one.estimand, one.left_out, one.unknown, undefined=undefined)
 
 
-def estimates_and_comparisons(
-    statistics: DataFrame, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
-) -> tuple[Rows, Rows]:
-    """The rows of both tables, without run_id, from rows of the statistics table: one Spark job."""
-    estimates_type, comparisons_type = (f"ARRAY<STRUCT<{table.row_ddl()}>>" for table in (ESTIMATES, COMPARISONS))
+def results_by_workers(
+    statistics: DataFrame,
+    asking: InferenceSettings,
+    about: Mapping[tuple[str, str], Described] | None = None,
+    with_weights: bool = False,
+) -> Results:
+    """The rows of all tables, from rows of the statistics table: one Spark job, and one more if there are weights of
+    pairs.
+    """
+    types = (f"{table.name} ARRAY<STRUCT<{table.row_ddl()}>>" for table in RESULT_TABLES)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]
         if rows:
-            yield _nested(*results_of(pa.Table.from_batches(rows), asking, about))
+            yield _nested(results_of(pa.Table.from_batches(rows), asking, about, spreads))
 
     n_partitions = min(MOST_PARTITIONS, int(statistics.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    spreads: Spreads = {}
+    if with_weights:
+        beside = statistics.where(F.col("metric").isin(WEIGHT, PAIRS)).select(*SPREAD_COLUMNS)
+        spreads = spreads_of(row.asDict() for row in beside.collect())
     # Arrow's Java writes a NULL map in time that grows with those before it
     for name, kind in (("wins", "map<string, bigint>"), ("items", "map<bigint, bigint>")):
         statistics = statistics.withColumn(name, F.expr(f"coalesce({name}, cast(map() AS {kind}))"))
-    # wins and combined estimates need rows of several estimators: groups of a metric stay together
-    grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(
-        run, f"estimates {estimates_type}, comparisons {comparisons_type}"
-    )
+    # wins, combined estimates and agreement need rows of several estimators: groups of a metric stay together
+    grouped = statistics.repartition(n_partitions, "metric", "k").mapInArrow(run, ", ".join(types))
     parts = grouped.collect()
-    estimates = [row.asDict() for part in parts for row in part["estimates"]]
-    comparisons = [row.asDict() for part in parts for row in part["comparisons"]]
-    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+    return Results(
+        *(in_order(table, [row.asDict() for part in parts for row in part[table.name]]) for table in RESULT_TABLES)
+    )
 
 
 def in_order(table: Table, rows: Rows) -> Rows:
@@ -135,23 +156,28 @@ def in_order(table: Table, rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key if name != "run_id"])
 
 
-def _nested(estimates: Rows, comparisons: Rows) -> pa.RecordBatch:
+def _nested(results: Results) -> pa.RecordBatch:
     columns = {
-        name: pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
-        for name, table, rows in (("estimates", ESTIMATES, estimates), ("comparisons", COMPARISONS, comparisons))
+        table.name: pa.array([rows], pa.list_(pa.struct(list(row_schema(table)))))
+        for table, rows in zip(RESULT_TABLES, results, strict=True)
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
 def results_of(
-    table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str, str], Described] | None = None
-) -> tuple[Rows, Rows]:
-    """The rows of estimates and of comparisons, without run_id, from all rows of some metrics."""
+    table: pa.Table,
+    asking: InferenceSettings,
+    about: Mapping[tuple[str, str], Described] | None = None,
+    spreads: Spreads | None = None,
+) -> Results:
+    """The rows of all tables, from all statistics rows of some metrics. spreads: of weights over pairs, if the rows do
+    not have them.
+    """
     estimates: Rows = []
     comparisons: Rows = []
     wins = _wins(table)
     beside = pc.is_in(table.column("metric"), pa.array([WEIGHT, PAIRS]))
-    spreads = spreads_of(table.filter(beside).select(SPREAD_COLUMNS).to_pylist())
+    spreads = spreads_of(table.filter(beside).select(SPREAD_COLUMNS).to_pylist()) if spreads is None else spreads
     table = table.filter(pc.invert(beside))
     ready = list(_groups(table, asking, about or {}))
     ready = [_with_spread(group, spreads) for group in ready] + _stratified_groups(ready, spreads)
@@ -173,7 +199,24 @@ def results_of(
                 and not group.about.estimator.no_interval
             ]
             comparisons += _comparison_rows(defined, wins, asking) if defined else []
-    return in_order(ESTIMATES, estimates), in_order(COMPARISONS, comparisons)
+    reversals = reversal_rows(estimates, comparisons, asking.confidence)
+    rows = (estimates, comparisons, reversals, _agreement_rows(rest, asking))
+    return Results(*(in_order(table, own) for table, own in zip(RESULT_TABLES, rows, strict=True)))
+
+
+def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
+    """The agreement of estimators over the models, metric by metric."""
+    by_metric: dict[tuple[str, int], list[Valued]] = {}
+    for group in (one for one in groups if one.key[3] == ALL):
+        values = group.values
+        unknown = np.array([m.sums.n_unknown > 0 for m in group.models])
+        a, b = (np.array([getattr(m, name) for m in group.models]) for name in ("a", "b"))
+        errors = None if group.about.estimator.combine is None else values.errors
+        names = tuple(m.name for m in group.models)
+        valued = Valued(group.about.estimator, names, values.values, np.where(unknown[:, None], np.nan, a), b, errors)
+        by_metric.setdefault((group.key[1], group.key[2]), []).append(valued)
+    settings = Bootstrap(asking.confidence, asking.replicates, asking.seed)
+    return [row for (metric, k), own in by_metric.items() for row in agreement_rows(metric, k, own, settings)]
 
 
 def _with_spread(group: _Group, spreads: Spreads) -> _Group:

@@ -6,7 +6,7 @@ stratified(equal_count=5).
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from eval_engine.statistics.bucket_sums import N_COARSE
 from eval_engine.statistics.paired import Paired
 from eval_engine.statistics.ratio import SCALE
 
-Doubles = npt.NDArray[np.float64]
+Doubles = npt.NDArray[np.floating[Any]]
 STRATUM = re.compile(r"propensity_(equal_width|equal_count)_(\d+)=Q(\d+)")
 Spreads = Mapping[tuple[str, str, str, str, int], Spread]
 Sums = Mapping[

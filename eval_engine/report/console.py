@@ -1,7 +1,7 @@
 """The report in a terminal: the checks; then per target estimates, orders, which model beats which, slices, conclusion.
 
-Where there are several targets, the verdict by each of them comes last. Model names are printed whole: rich markup
-inside them is not interpreted, and what is not printable is printed as its escape.
+Then come the verdict by each of several targets, Simpson's paradox in slices, and which offline number to trust. Model
+names are printed whole: rich markup inside them is not interpreted, and what is not printable is printed as its escape.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from eval_engine.report.agreement_block import agreement_block
 from eval_engine.report.answers import Answers
 from eval_engine.report.cell import open_ties, reasons, users_text
 from eval_engine.report.estimates_block import CLEAR, NOISE, estimates_block, mark_style
@@ -19,6 +20,7 @@ from eval_engine.report.orders import Agreement, agreements, misplaced, order
 from eval_engine.report.pairwise_wins import pairwise_wins
 from eval_engine.report.panel import Panel, panels
 from eval_engine.report.quality_block import checks_table, notices_block
+from eval_engine.report.reversals_block import reversals_block
 from eval_engine.report.scheme import Scheme
 from eval_engine.report.slices_block import slices_blocks
 from eval_engine.report.wins_block import wins_block
@@ -52,7 +54,8 @@ def tables(answers: Answers, width: int = 80) -> list[RenderableType]:
         parts.append(Text(conclusion(panel), style="bold"))
         parts += slices_blocks(panel, answers.confidence, width)
         blocks.append(Group(*(piece for part in parts for piece in (part, Text()))))
-    return [*blocks, *([Group(_verdicts(every), Text())] if verdicts(every) else [])]
+    blocks += [Group(_verdicts(every), Text())] if verdicts(every) else []
+    return [*blocks, *(block for block in (reversals_block(answers), agreement_block(answers)) if block)]
 
 
 def _verdicts(every: list[Panel]) -> Table:

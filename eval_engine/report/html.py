@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 
 from eval_engine.plain_text import plain
+from eval_engine.report.agreement_block import agreement_html
 from eval_engine.report.answers import Answers
 from eval_engine.report.cell import (
     UNDEFINED,
@@ -29,6 +30,7 @@ from eval_engine.report.finding import BY_METRIC, certainty, conclusion, headlin
 from eval_engine.report.orders import Agreement, agreements, in_clear_flip, misplaced, order
 from eval_engine.report.panel import Panel, panels
 from eval_engine.report.quality_block import checks_html, notices_html
+from eval_engine.report.reversals_block import reversals_html
 from eval_engine.report.scheme import Scheme
 from eval_engine.report.slices_html import slices_html
 from eval_engine.report.wins_block import wins_html
@@ -48,7 +50,9 @@ def save_html(
     every = panels(answers)
     lead = f'<p class="lead">{escape(headline(every[0]))}</p>' if every else ""
     sections = [wins_html(panel) + _section(panel, answers.confidence) for panel in every]
+    sections += [agreement_html(answers)] if every else []
     sections += [slices_html(panel, answers.confidence) for panel in every]
+    sections += [reversals_html(answers)] if every else []
     content = PAGE.substitute(
         title=escape(headline(every[0]) if every else "No estimates"),
         heading=escape(_heading(every)),

@@ -19,7 +19,7 @@ from jobs.train import run as train
 
 @pytest.fixture(scope="module")
 def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any:
-    """A run whose models have odd names, one of them trained, and that kept bad rows out."""
+    """A run with slices, whose models have odd names, one of them trained, and that kept bad rows out."""
     from tests.conftest import SmallRun
 
     run = SmallRun(tmp_path_factory.mktemp("odd"))
@@ -28,6 +28,8 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
     run.config["evaluate"]["user_metrics"] = True
     twice = pa.concat_tables([run.tables["exposures"], run.tables["exposures"].slice(0, 1)])
     run.tables["exposures"] = twice
+    run.tables["segments"] = pa.table({"user_id": run.users, "segment": pa.array(["a", "b"] * (len(run.users) // 2))})
+    run.config["slices"] = {"users": [{"path": str(run.folder / "in/segments"), "by": ["segment"]}]}
     run.config["train"] = {"scores": str(run.folder / "made"), "models": [{"name": "pop", "kind": "popularity"}]}
     run.write()
     train(load(run.folder / "run.yaml"), Console(quiet=True))

@@ -10,7 +10,15 @@ from rich.console import Console
 
 from eval_engine.errors import DataError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import COMPARISONS, ESTIMATES, RANKS, STATISTICS, USER_METRICS
+from eval_engine.tables import (
+    COMPARISONS,
+    ESTIMATES,
+    ESTIMATOR_AGREEMENT,
+    RANKS,
+    REVERSALS,
+    STATISTICS,
+    USER_METRICS,
+)
 from jobs import evaluate, rank
 from jobs.run_config import RunConfig
 
@@ -74,7 +82,13 @@ def test_from_config_to_tables(small_run: Any, spark: SparkSession, monkeypatch:
     _values_of_users_add_up(lake, by_key)
     _lists_are_counted(lake, by_key)
 
-    tables = {table: sorted(map(str, rows_of(lake, table))) for table in (ESTIMATES, COMPARISONS)}
+    assert {row["slicing"] for row in rows_of(lake, REVERSALS)} == {"category", "age", "segment"}
+    assert {row["reference"] for row in rows_of(lake, ESTIMATOR_AGREEMENT)} <= {
+        *("full_macro", "full_mean", "full_micro", "full_selected")
+    }
+    written = (ESTIMATES, COMPARISONS, REVERSALS, ESTIMATOR_AGREEMENT)
+    tables = {table: sorted(map(str, rows_of(lake, table))) for table in written}
+    assert all(tables.values())
     monkeypatch.setattr(evaluate, "SMALL_BYTES", -1)  # by Spark's workers
     evaluate.run(spark, RunConfig.model_validate(small_run.config), Console(quiet=True))
     for table, before in tables.items():

@@ -17,7 +17,7 @@ from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.keyed_table import KeyedTable
-from eval_engine.evaluation.results import InferenceSettings, described, estimates_and_comparisons
+from eval_engine.evaluation.results import InferenceSettings, described, results_by_workers
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics
 from eval_engine.kernels.xxhash64 import xxhash64
@@ -90,7 +90,7 @@ def test_a_metric_and_an_estimator_from_outside(finished_run: Any, spark: SparkS
     ranks = Lake(spark, finished_run.config["lake"]).read(RANKS, "small").withColumn("heldout", F.col("random"))
     plan = statistics(ranks, spec)
     rows = plan.rows.mapInArrow(plan.worker, STATISTICS_COLUMNS)
-    estimates, comparisons = estimates_and_comparisons(rows, InferenceSettings(0.95, 0.01, 0.8, 0, 0), described(spec))
+    estimates, comparisons, *_ = results_by_workers(rows, InferenceSettings(0.95, 0.01, 0.8, 0, 0), described(spec))
     found = {(row["model"], row["estimator"], row["metric"], row["k"]): row["value"] for row in estimates}
     positive = finished_run.truth_values[np.arange(40)[:, None], finished_run.exposed] > 3
     weight = np.where(positive, 1 / PROPENSITY[finished_run.exposed], 0.0)

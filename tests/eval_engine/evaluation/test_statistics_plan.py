@@ -106,7 +106,7 @@ def statistics(batches, question=QUESTION):
 
 def results(table):
     """Estimates and comparisons as dictionaries, by (model, estimator, metric, k) and (estimator, metric, k, a, b)."""
-    one, other = results_of(table, ASKING)
+    one, other, *_ = results_of(table, ASKING)
     keys = [("model", "estimator", "metric", "k"), ("estimator", "metric", "k", "model_a", "model_b")]
     estimates, comparisons = (
         {tuple(row[name] for name in key): row for row in rows} for key, rows in zip(keys, (one, other), strict=True)
@@ -390,7 +390,7 @@ def sliced(request, tmp_path_factory):
         user_tables=(tables["segment"],),
     )
     table = statistics([part for b in batches.values() for part in (b.slice(0, 150), b.slice(150))], spec)
-    rows, pairs = results_of(table, ASKING)
+    rows, pairs, *_ = results_of(table, ASKING)
     keys = ("slice", "model", "estimator", "metric", "k"), ("slice", "estimator", "metric", "k", "model_a", "model_b")
     estimates, comparisons = (
         {tuple(row[name] for name in key): row for row in some} for key, some in zip(keys, (rows, pairs), strict=True)
