@@ -4,6 +4,9 @@
     full_NAME          the same, from complete labels: an unlabelled item is a negative (estimators/full_exposure.py)
     traditional_NAME   among the labelled items only (estimators/traditional.py)
     holdout_NAME       of logged pairs kept from training (estimators/holdout.py)
+    snips_NAME, snips_NAME_user, clipped_NAME, ips_NAME
+                       of such pairs weighted by 1 / propensity (estimators/ips.py)
+    stratified         of such pairs by stratum of propensity (estimators/stratified.py)
 
     >>> import numpy as np
     >>> from eval_engine.kernels.rank_facts import rank_facts
@@ -13,6 +16,13 @@
     (0.5, 0.5, 0.5)
     >>> ure_recall(facts, k=2).per_user.tolist()
     [1.0, 0.0]
+
+Weights of logged pairs come from their propensities, one for each labelled pair:
+
+    >>> snips_recall(facts, k=2, propensity=[0.5, 0.5, 0.25, 0.5]).value
+    0.3333333333333333
+    >>> stratified(facts, "recall", 2, stratum=[1, 1, 2, 2]).value
+    0.5
 
 Items that a model was trained on are not candidates: exclude them.
 
@@ -31,11 +41,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from eval_engine.estimators.estimator import MetricTerms, Terms, divided
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, terms_of
-from eval_engine.estimators.user_batch import UserBatch, batch_of
+from eval_engine.estimators.stratified import combine_strata
+from eval_engine.estimators.user_batch import Propensities, UserBatch, batch_of
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.metric import KINDS, Metric
@@ -48,8 +60,8 @@ from eval_engine.statistics.paired import paired
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
 Doubles = npt.NDArray[np.float64]
-FAMILIES = ("ure", "full", "traditional", "holdout")
-MEANS = ("macro", "mean", "micro", "balanced")  # a metric's first mean in this order gets the plain name
+FAMILIES = ("ure", "full", "traditional", "holdout", "snips", "clipped", "ips")
+MEANS = ("macro", "mean", "micro", "balanced", "user")  # a metric's first mean in this order gets the plain name
 SETS = ("random", "truth", "heldout")
 
 
@@ -74,14 +86,19 @@ def evaluate(
     confidence: float = 0.95,
     slice: Ints | None = None,
     user_slice: Ints | None = None,
+    propensity: npt.ArrayLike | None = None,
+    floor: float = 0.01,
 ) -> Estimate:
     """An estimate by estimator and metric names as in the tables, such as evaluate(facts, "ure_macro", "recall@10").
 
     slice: a code for each labelled pair, given by its item. user_slice: a code for each user. `slices` holds the
-    estimate of each code: over the positives of that code, or over the users of that code.
+    estimate of each code: over the positives of that code, or over the users of that code. propensity: of each
+    labelled pair, for estimators that weigh pairs; floor: of `clipped`.
     """
     own = Metric.parse(metric)
     batch, terms = batch_of(facts, positive, SETS), formula(estimator, own.base)
+    if "propensity" in terms.estimator.needs:
+        batch.propensities = _propensities(facts, propensity, floor)
     view = terms.estimator.view(batch)
     found = _estimated(terms, own, batch, view, np.arange(facts.n_users), ties, confidence)
     found.slices = {}
@@ -114,6 +131,55 @@ def evaluate(
             users = np.flatnonzero(codes == code)
             found.slices[code] = _estimated(terms, own, batch, view.of(users), users, ties, confidence)
     return found
+
+
+def stratified(
+    facts: RankFacts,
+    metric: str,
+    k: int,
+    stratum: npt.ArrayLike,
+    positive: Bools | None = None,
+    propensity: npt.ArrayLike | None = None,
+    ties: str = "expected",
+    confidence: float = 0.95,
+) -> ratio.Estimate:
+    """Holdout within each stratum, weighted by the stratum's share of the pairs [simpson] eq. 4, or, with propensity,
+    by its share of their 1 / propensity. stratum: of each labelled pair. Users are assigned to units round-robin; edges
+    and propensities count as given.
+    """
+    codes = np.asarray(stratum)
+    whole = evaluate(facts, "holdout", f"{metric}@{k}", positive, ties, confidence, slice=codes)
+    weight = (
+        np.ones(facts.value.size) if propensity is None else 1 / _propensities(facts, propensity, 1.0).of["heldout"]
+    )
+    unit, strata = np.arange(facts.n_users) % N_COARSE, np.unique(codes)
+    shape = strata.size, min(N_COARSE, facts.n_users)
+    a, b, n = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for x, code in enumerate(strata.tolist()):
+        terms = whole.slices[code].terms
+        inside = codes == code
+        a[x], b[x] = (np.bincount(unit, column, minlength=shape[1]) for column in terms)
+        n[x] = np.bincount(unit[facts.user[inside]], weight[inside], minlength=shape[1])
+    found = combine_strata(a[None], b[None], n)
+    units = int((b > 0).any(axis=0).sum())
+    inflation = units / (units - 1) if units > 1 else np.nan
+    error = float(np.sqrt(inflation * (found.errors[0] ** 2).sum()))
+    value, width = float(found.values[0]), float(stdtrit(max(units - 1, 1), (1 + confidence) / 2)) * error
+    return ratio.Estimate(value, error, value - width, value + width, *whole[4:])
+
+
+def _propensities(facts: RankFacts, propensity: npt.ArrayLike | None, floor: float) -> Propensities:
+    """The propensities of labelled pairs; an error if one is missing, or not in (0, 1]."""
+    if propensity is None:
+        raise ValueError("propensity must be given: the chance of each labelled pair to be logged")
+    p = np.asarray(propensity, np.float64)
+    if p.shape != facts.value.shape:
+        raise ValueError(
+            f"propensity must have a value for each of the {facts.value.size} pairs, found shape {p.shape}"
+        )
+    for pair in np.flatnonzero(~((p > 0) & (p <= 1)))[:1]:
+        raise ValueError(f"propensity: pair {pair} of user {facts.user[pair]} has {p[pair]}, not in (0, 1]")
+    return Propensities({"heldout": p}, float(p.max(initial=0.0)) or 1.0, floor)
 
 
 def compare(
@@ -168,6 +234,8 @@ def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: f
     found = Estimate(*estimate(ratio_sums(each), confidence))
     if kinds is not None:
         found = Estimate(*_combined(terms, each, kinds, confidence), *found[4:])
+    if terms.estimator.no_interval:
+        found = Estimate(found.value, *[np.nan] * 3, *found[4:])
     found.terms, found.slices = each, {}
     return found
 
@@ -196,18 +264,21 @@ def names() -> dict[str, tuple[str, str]]:
     """The functions of this module that follow from the registry: name, with estimator and metric of each."""
     found: dict[str, tuple[str, str]] = {}
     for family in FAMILIES:
-        for metric, kernel in METRICS.items():
+        for metric in METRICS:
+            plain = _has(family, metric)
             means = [mean for mean in MEANS if _has(f"{family}_{mean}", metric)]
             for n, mean in enumerate(means):
-                name = f"{family}_{metric}" if n == 0 else f"{family}_{metric}_{mean}"
+                name = f"{family}_{metric}" if n == 0 and not plain else f"{family}_{metric}_{mean}"
                 found[name] = f"{family}_{mean}", metric
-            if family in ESTIMATORS and terms_of(ESTIMATORS[family], kernel):
+            if plain:
                 found[f"{family}_{metric}"] = family, metric
     return found
 
 
 def _has(estimator: str, metric: str) -> bool:
-    return estimator in ESTIMATORS and terms_of(ESTIMATORS[estimator], METRICS[metric]) is not None
+    """Whether the estimator defines the metric."""
+    own = ESTIMATORS.get(estimator)
+    return own is not None and metric not in own.without and terms_of(own, METRICS[metric]) is not None
 
 
 def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]:
@@ -224,10 +295,13 @@ def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]
         confidence: float = 0.95,
         slice: Ints | None = None,
         user_slice: Ints | None = None,
+        propensity: npt.ArrayLike | None = None,
+        floor: float = 0.01,
         **parameters: float,
     ) -> Estimate:
         inside = f"({','.join(f'{name}={value!r}' for name, value in parameters.items())})" if parameters else ""
-        return evaluate(facts, estimator, f"{metric}{inside}@{k}", positive, ties, confidence, slice, user_slice)
+        name = f"{metric}{inside}@{k}"
+        return evaluate(facts, estimator, name, positive, ties, confidence, slice, user_slice, propensity, floor)
 
     def whole_list(
         facts: RankFacts,
@@ -236,8 +310,10 @@ def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]
         confidence: float = 0.95,
         slice: Ints | None = None,
         user_slice: Ints | None = None,
+        propensity: npt.ArrayLike | None = None,
+        floor: float = 0.01,
     ) -> Estimate:
-        return evaluate(facts, estimator, metric, positive, ties, confidence, slice, user_slice)
+        return evaluate(facts, estimator, metric, positive, ties, confidence, slice, user_slice, propensity, floor)
 
     found: Callable[..., Estimate] = at_k if kind.at_k else whole_list
     found.__name__ = found.__qualname__ = name
