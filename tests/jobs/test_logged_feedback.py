@@ -183,3 +183,17 @@ def test_models_are_compared_but_not_by_ips(logged: Any) -> None:
     names = {row["estimator"] for row in rows(logged, "comparisons") if row["slice"] == "all"}
     assert {"snips", "clipped", "snips_user", "stratified(equal_count=3)", "open_loop"} <= names
     assert "ips" not in names
+
+
+def test_spark_workers_give_the_same_tables(logged: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is small enough for one process; with these limits workers do all of it."""
+    names = ("estimates", "comparisons", "reversals", "estimator_agreement", "strata")
+    before = {name: rows(logged, name) for name in names}
+    monkeypatch.setattr(evaluate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(evaluate, "SMALL_STATISTICS", 0)
+    evaluate.run(spark, load(logged.write()), Console(quiet=True))
+    for name in names:
+        for one, other in zip(before[name], rows(logged, name), strict=True):
+            for column, value in one.items():
+                expected = pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
+                assert other[column] == expected, (name, column)

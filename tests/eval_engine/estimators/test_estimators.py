@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, formulas
-from eval_engine.estimators.user_batch import LabelSet, UserBatch, batch_of
+from eval_engine.estimators.user_batch import LabelSet, Propensities, UserBatch, batch_of
 from eval_engine.kernels.gain import TIES
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts, rank_facts
 
@@ -23,6 +23,8 @@ EVERY = [one for metric in METRICS for one in formulas(metric)]
 
 def terms_of(one, batch, k, ties="expected"):
     more = {"p": 0.8} if one.metric == "rbp" else {}
+    pairs = batch.labels["heldout"].facts.value.size if "heldout" in batch.labels else 0
+    batch.propensities = Propensities({"heldout": np.linspace(0.1, 1.0, pairs)}, 1.0, 0.5)
     return one.of(batch, one.estimator.view(batch), slice(None), k, ties, **more)
 
 

@@ -38,13 +38,13 @@ def printed(given: Answers) -> str:
 
 def test_the_best_number_how_far_and_why() -> None:
     assert trust_sentence([HOLDOUT, SNIPS]) == (
-        "For the order of models by recall@10, snips may be trusted most here: it orders 1,620 of 1,770 pairs of 60 "
+        "For the order of models by recall@10, SNIPS may be trusted most here: it orders 1,620 of 1,770 pairs of 60 "
         "models as the truth does (Kendall's tau 0.83, 95 % interval over users 0.71 to 0.90); held-out pairs has 0.14, a "
         "difference beyond chance over models (p = 1e-05); its values are off by 0.0100 on average."
     )
     text = printed(answers(HOLDOUT, SNIPS))
     assert max(map(len, text.splitlines())) <= 80
-    assert "snips may be trusted most here" in " ".join(text.split())
+    assert "SNIPS may be trusted most here" in " ".join(text.split())
     assert "1,620 of 1,770" in text
 
 
@@ -99,4 +99,4 @@ def test_first_metric_in_the_terminal_all_on_the_page_and_reasons_once(tmp_path:
     page = save_html(given, {}, None, tmp_path / "r.html").read_text()
     assert "<h3>recall@50</h3>" in page
     assert page.index("<h3>recall@10</h3>") < page.index("<h3>recall@50</h3>")
-    assert "snips: noise &lt;b&gt;." in page
+    assert "SNIPS: noise &lt;b&gt;." in page
