@@ -247,6 +247,7 @@ ESTIMATES = Table(
         Column("estimand", STRING, "What it is an estimate of."),
         Column("reason", STRING, "Why there is no value or no interval; NULL if there is."),
         SLICE,
+        Column("n_pairs", BIGINT, "Of held-out pairs: number of positives that the estimate counts."),
         Column("effective_pairs", DOUBLE, "Of weighted pairs: effective sample size (sum w)^2 / sum w^2, in pairs."),
         Column("largest_weight_share", DOUBLE, "Of weighted pairs: share of the largest weight."),
         Column("clipped_share", DOUBLE, "Of `clipped`: share of the positives whose weight was clipped."),

@@ -124,7 +124,7 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
             table = pa.concat_tables(pq.read_table(open_file(file.path)) for file in written)
             results = results_of(table, asking, described(spec))
         else:
-            results = results_by_workers(rows, asking, described(spec), with_weights=spec.propensity is not None)
+            results = results_by_workers(rows, asking, described(spec), with_weights=spec.with_weights())
     for result, own in zip(RESULT_TABLES, results, strict=True):
         lake.put(result, own, run_id)
     if asked.user_metrics:

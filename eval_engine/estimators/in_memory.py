@@ -235,7 +235,7 @@ def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: f
     if kinds is not None:
         found = Estimate(*_combined(terms, each, kinds, confidence), *found[4:])
     if terms.estimator.no_interval:
-        found = Estimate(found.value, *[np.nan] * 3, *found[4:])
+        found = Estimate(found.value, np.nan, np.nan, np.nan, found.n_users, found.n_left_out, found.n_unknown)
     found.terms, found.slices = each, {}
     return found
 

@@ -21,11 +21,13 @@ from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.packed_rows import EVERYTHING
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.kernels.arrays import Ints
-from eval_engine.statistics.bucket_sums import LIMB
+from eval_engine.kernels.compiled import compiled
+from eval_engine.statistics.bucket_sums import LIMB, N_COARSE
 from eval_engine.statistics.ratio import SCALE
 
 Doubles = npt.NDArray[np.float64]
 WEIGHT, PAIRS = "weight", "pairs"  # metrics of the rows in the statistics table
+CARRY = np.int64(2**62)  # of a rest: no sum of rests comes near the end of an int64
 HELDOUT = "heldout"  # estimator of the rows of test pairs
 
 
@@ -59,6 +61,7 @@ class Spread(NamedTuple):
         return self.clipped / self.n if self.n else float("nan")
 
 
+NO_PAIRS = Spread(0, 0, 0, 0, 0.0)
 Key = tuple[str, str, int, int]  # estimator, WEIGHT or PAIRS, slice, coarse bucket
 
 
@@ -69,7 +72,7 @@ class PairWeights:
         by_name: dict[str, Estimator] = {formula.estimator.name: formula.estimator for formula, _ in spec.asked()}
         self._estimators = [one for one in by_name.values() if one.share is not None]
         self._n_slices = len(spec.slice_names())
-        self._spreads: dict[Key, Spread] = {}
+        self._sums: dict[tuple[str, str], tuple[npt.NDArray[np.int64], Doubles]] = {}  # by estimator and metric
 
     def add(self, batch: UserBatch, users: Ints, items: Mapping[str, Ints], pairs: Ints | None, coarse: Ints) -> None:
         """Add users. users, items: slices of users (n, n_users) and of positives by label set (n, n_positives); pairs:
@@ -101,30 +104,44 @@ class PairWeights:
     def _add(
         self, name: str, metric: str, code: Ints, w: Doubles, cut: npt.NDArray[np.bool_], bucket: Ints | None = None
     ) -> None:
-        bucket = np.zeros(code.size, np.int64) if bucket is None else bucket
-        width = int(bucket.max(initial=0)) + 1
-        keys, which = np.unique((code - EVERYTHING) * width + bucket, return_inverse=True)
-        which = which.reshape(-1)
-        n, clipped = np.bincount(which, minlength=keys.size), np.bincount(which[cut], minlength=keys.size)
-        sums, squares, largest = _exact(w, which, keys.size), _exact(w * w, which, keys.size), np.zeros(keys.size)
-        np.maximum.at(largest, which, w)
-        for i, key in enumerate(keys.tolist()):
-            spread = Spread(int(n[i]), int(clipped[i]), sums[i], squares[i], float(largest[i]))
-            place = (name, metric, key // width + EVERYTHING, key % width)
-            self._spreads[place] = self._spreads[place].merged(spread) if place in self._spreads else spread
+        n_buckets = 1 if bucket is None else N_COARSE
+        if (name, metric) not in self._sums:
+            size = (self._n_slices + 1) * n_buckets
+            self._sums[name, metric] = np.zeros((size, 6), np.int64), np.zeros(size)
+        place = code - EVERYTHING if bucket is None else (code - EVERYTHING) * n_buckets + bucket
+        _add_pairs(place, w, cut, *self._sums[name, metric])
 
     def packed(self) -> bytes:
         """All sums as JSON."""
-        return json.dumps([(*key, *spread) for key, spread in self._spreads.items()]).encode()
+        rows = []
+        for (name, metric), (sums, largest) in self._sums.items():
+            n_buckets = len(largest) // (self._n_slices + 1)
+            for place in np.flatnonzero(sums[:, 0]).tolist():
+                n, clipped, w, w_part, ww, ww_part = sums[place].tolist()
+                code, bucket = divmod(place, n_buckets)
+                spread = (n, clipped, w * SCALE + w_part, ww * SCALE + ww_part, float(largest[place]))
+                rows.append((name, metric, code + EVERYTHING, bucket, *spread))
+        return json.dumps(rows).encode()
 
 
-def _exact(x: Doubles, which: Ints, n: int) -> list[int]:
-    """The sums of x by number, in units of 1e-12."""
-    whole, part = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    floor = np.floor(x)
-    np.add.at(whole, which, floor.astype(np.int64))
-    np.add.at(part, which, np.rint((x - floor) * float(LIMB)).astype(np.int64))
-    return [int(w) * SCALE + int(p) for w, p in zip(whole, part, strict=True)]
+@compiled
+def _add_pairs(place, w, cut, sums, largest):  # type: ignore[no-untyped-def]
+    """Add pairs to the sums of their places: pairs, clipped pairs, w, w^2 (each whole part and rest)."""
+    for i in range(w.size):
+        r, x = place[i], w[i]
+        square = x * x
+        whole, other = np.floor(x), np.floor(square)
+        sums[r, 0] += 1
+        sums[r, 1] += cut[i]
+        sums[r, 2] += np.int64(whole)
+        sums[r, 3] += np.int64(np.rint((x - whole) * 1e12))
+        sums[r, 4] += np.int64(other)
+        sums[r, 5] += np.int64(np.rint((square - other) * 1e12))
+        largest[r] = max(largest[r], x)
+        for n in (3, 5):
+            if sums[r, n] >= CARRY:
+                sums[r, n - 1] += sums[r, n] // LIMB
+                sums[r, n] %= LIMB
 
 
 def merged(parts: Iterable[bytes]) -> dict[Key, Spread]:

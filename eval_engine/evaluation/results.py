@@ -25,7 +25,7 @@ from eval_engine.estimators.lists import NO_LIST
 from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.evaluation.agreement_rows import Bootstrap, Valued, agreement_rows
-from eval_engine.evaluation.pair_weights import PAIRS, WEIGHT, Spread, spreads_of
+from eval_engine.evaluation.pair_weights import NO_PAIRS, PAIRS, WEIGHT, Spread, spreads_of
 from eval_engine.evaluation.reversals import reversal_rows
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.evaluation.strata import Spreads, strata_in, stratified
@@ -43,6 +43,7 @@ Doubles = npt.NDArray[np.floating[Any]]
 MOST_PARTITIONS = 16  # of a few dozen groups
 NUMBERS_AT_ONCE = 1 << 22  # replicates or errors held in memory at once
 EXACT = "exact for the users of the run, so it has no interval"
+NOT_DEFINED = "not defined: "  # begins the reason of a metric that an estimator does not have
 SPREAD_COLUMNS = ["model", "estimator", "metric", "slice", "bucket", "n_users", "n_unknown", "a", "aa", "a_high"]
 KEYS = ("estimator", "metric", "k", "slice")
 Rows = list[dict[str, Any]]
@@ -221,8 +222,9 @@ def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
 
 def _with_spread(group: _Group, spreads: Spreads) -> _Group:
     """The group with the spread of its weights over pairs, if its estimator has weights."""
-    key = group.models[0].name, group.key[0], WEIGHT, group.key[3], 0
-    return group._replace(spread=spreads.get(key))
+    of_all = spreads.get((group.models[0].name, group.key[0], WEIGHT, ALL, 0))
+    nothing = None if of_all is None else NO_PAIRS
+    return group._replace(spread=spreads.get((group.models[0].name, group.key[0], WEIGHT, group.key[3], 0), nothing))
 
 
 def _stratified_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
@@ -240,7 +242,7 @@ def _stratified_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
         for (kind, n), own in strata.items():
             for one in stratified(kind, n, names, own, sums, spreads):
                 estimand = f"{whole.about.estimand.rstrip('.')}; by stratum of propensity: {one.estimator.caveat}."
-                about = whole.about._replace(estimator=one.estimator, estimand=estimand)
+                about = whole.about._replace(estimator=one.estimator._replace(name=one.name), estimand=estimand)
                 models = [model._replace(a=np.zeros(N_COARSE), b=np.zeros(N_COARSE)) for model in whole.models]
                 caveat = f"strata with {one.left_out:.1%} of the weight have no positive" if one.left_out > 0 else ""
                 found.append(
@@ -416,6 +418,8 @@ def _spread_columns(group: _Group, asking: InferenceSettings) -> dict[str, Any]:
     """How the weight is spread over pairs, and why the estimate is unreliable; NULL for estimators without weights."""
     if group.spread is None:
         return {}
+    if group.about.estimator.weight is None and group.combined is None:
+        return {"n_pairs": group.spread.n}
     effective, reasons = group.spread.effective, [group.caveat] if group.caveat else []
     if effective < asking.least_effective:
         reasons.insert(
@@ -427,6 +431,7 @@ def _spread_columns(group: _Group, asking: InferenceSettings) -> dict[str, Any]:
     if group.about.estimator.clipped is None:
         shares["clipped_share"] = math.nan
     return {
+        "n_pairs": group.spread.n,
         "effective_pairs": _known(effective),
         **{name: _known(share) for name, share in shares.items()},
         "unreliable": "; ".join(reasons) or None,
@@ -460,7 +465,7 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     model, about = group.models[m], group.about
     if about.estimator.combine is None:
         found = estimate(model.sums, asking.confidence)
-        reason = f"not defined: {about.undefined}" if about.undefined else None
+        reason = f"{NOT_DEFINED}{about.undefined}" if about.undefined else None
         reason = reason or _reason(model.sums, about.left_out, about.unknown)
         return [found.value, found.standard_error, found.low, found.high], model.ties, reason
     no_bounds = (math.nan, math.nan)

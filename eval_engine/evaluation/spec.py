@@ -157,6 +157,10 @@ class EvaluationSpec:
         ]
         return tuple(name for name in self.label_sets() if any(name in needs for needs in weighing))
 
+    def with_weights(self) -> bool:
+        """Whether some estimator says how its weight is spread over pairs."""
+        return any(formula.estimator.share is not None for formula, _ in self.asked())
+
     def cutoffs(self) -> tuple[int, ...]:
         """Every requested cutoff."""
         return tuple(sorted({metric.k for metric in (*self.metrics, *self.traditional)} - {0}))

@@ -69,7 +69,7 @@ class UserSums:
             if (str(cell.formula), cell.metric) not in {(str(f), m) for f, m in spec.asked()}
         ]
         self._lists = ListCounts(model, spec) if spec.lists() else None
-        self._weights = PairWeights(spec) if spec.propensity is not None else None
+        self._weights = PairWeights(spec) if spec.with_weights() else None
 
     def add(self, hashes: npt.NDArray[np.int64], batch: UserBatch, codes: SliceCodes) -> pa.RecordBatch:
         """Add users; returns the values on which models are compared, a row of PACKED per bucket, with the users who

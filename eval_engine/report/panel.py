@@ -120,8 +120,15 @@ def panels(answers: Answers) -> list[Panel]:
 
 
 def _plain_rows(answers: Answers) -> tuple[list[EstimateRow], list[ComparisonRow]]:
-    """The rows with printable names and sentences: in all that follows, a model is called by its printable name."""
-    pairs = answers.comparisons
+    """The rows with printable names and sentences: in all that follows, a model is called by its printable name.
+    Metrics that an estimator does not define are left out: the table says why.
+    """
+    undefined = {
+        (row.estimator, row.metric, row.k)
+        for row in answers.estimates
+        if (row.reason or "").startswith("not defined: ")
+    }
+    pairs = [row for row in answers.comparisons if (row.estimator, row.metric, row.k) not in undefined]
     names = plain_names(
         dict.fromkeys([*(row.model for row in answers.estimates), *(m for c in pairs for m in (c.model_a, c.model_b))])
     )
@@ -133,6 +140,7 @@ def _plain_rows(answers: Answers) -> tuple[list[EstimateRow], list[ComparisonRow
             reason=row.reason and plain(row.reason),
         )
         for row in answers.estimates
+        if (row.estimator, row.metric, row.k) not in undefined
     ]
     if all(name == shown for name, shown in names.items()):
         return estimates, list(pairs)

@@ -133,9 +133,13 @@ def test_how_the_weight_is_spread(logged: Any) -> None:
     row = found["snips", "recall", "a", "all"]
     assert row["effective_pairs"] == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-6)
     assert row["largest_weight_share"] == pytest.approx(w.max() / w.sum(), rel=1e-6)
-    assert row["clipped_share"] is None
+    assert (row["clipped_share"], row["n_pairs"]) == (None, len(pairs))
     row = found["clipped", "recall", "b", "all"]
     assert row["clipped_share"] == pytest.approx(np.mean([p < FLOOR for _, _, p, _, _ in pairs]))
+    (shared,) = {
+        row["share_of"] for row in rows(logged, "reversals") if row["estimator"] == "holdout" and row["share_of"]
+    } or {"pairs"}
+    assert shared == "pairs"
     slices = [row for row in found.values() if row["slice"].startswith("propensity_equal_count_3=")]
     assert {row["slice"][-2:] for row in slices} >= {"Q1", "Q2", "Q3"}
     small = [row for row in found.values() if row["estimator"] == "snips" and row["effective_pairs"] is not None]
@@ -177,6 +181,14 @@ def test_open_loop_recall_is_that_of_random_exposure(logged: Any) -> None:
         assert (
             found["open_loop", "recall", model, "all"]["value"] == found["ure_macro", "recall", model, "all"]["value"]
         )
+
+
+def test_every_number_is_held_against_the_truth_under_its_own_name(logged: Any) -> None:
+    found = [
+        (row["estimator"], row["metric"], row["k"], row["reference"]) for row in rows(logged, "estimator_agreement")
+    ]
+    assert len(set(found)) == len(found)
+    assert {"stratified(equal_width=2)", "stratified(equal_count=3)", "snips"} <= {name for name, _, _, _ in found}
 
 
 def test_models_are_compared_but_not_by_ips(logged: Any) -> None:
