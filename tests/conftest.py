@@ -111,11 +111,13 @@ class SmallRun:
 
     def run(self, spark: SparkSession) -> None:
         """Rank and evaluate, as the command line does."""
-        from jobs import evaluate, rank
+        from jobs import evaluate, propensity, rank
         from jobs.cli import load
 
         config, console = load(self.write()), Console(quiet=True)
         rank.run(spark, config, console)
+        if config.propensity is not None:
+            propensity.run(spark, config, console)
         evaluate.run(spark, config, console)
 
     def ranks(self, spark: SparkSession) -> list[Any]:

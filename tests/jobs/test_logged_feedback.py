@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.propensity.strata import strata_edges, strata_of
-from jobs import evaluate, propensity, rank
+from jobs import evaluate
 from jobs.cli import load
 from tests.conftest import SmallRun
 
@@ -45,8 +45,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any
 
     run = SmallRun(tmp_path_factory.mktemp("logged"))
     logged_run(run)
-    for stage in (rank, propensity, evaluate):
-        stage.run(spark, load(run.write()), Console(quiet=True))
+    run.run(spark)
     return run
 
 

@@ -97,7 +97,11 @@ def test_a_metric_and_an_estimator_from_outside(finished_run: Any, spark: SparkS
     for model in ("a", "b"):
         own = {key[1:] for key in found if key[0] == model and key[2].startswith("hits")}
         assert own == {
-            *((name, f"hits(times={n})", 3) for name in ("full_mean", "ure_mean", "holdout") for n in (1, 4)),
+            *(
+                (name, f"hits(times={n})", 3)
+                for name in ("full_mean", "ure_mean", "holdout", "open_loop")
+                for n in (1, 4)
+            ),
             ("traditional", "hits(times=1)", 2),
         }
         once, often = (found[model, "ure_mean", f"hits(times={n})", 3] for n in (1, 4))

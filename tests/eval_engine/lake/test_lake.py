@@ -24,7 +24,9 @@ from eval_engine.tables import (
     PROPENSITY_USERS,
     QUALITY,
     RANKS,
+    REVERSALS,
     RUNS,
+    STRATA,
     STUDY_ESTIMATES,
     TABLES,
     TRIALS,
@@ -41,6 +43,8 @@ OTHERS = (
     PROPENSITY_USERS,
     PROPENSITY_FITS,
     PROPENSITY_CALIBRATION,
+    REVERSALS,
+    STRATA,
 )  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
