@@ -1,8 +1,11 @@
 """One embedded Spark for all tests that need one, and a small run on real files that tests can bend."""
 
+import copy
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +30,12 @@ if process := os.environ.get("PYTEST_XDIST_WORKER"):
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PLUMBLINE_MASTER"] = "local[2]"
     from eval_engine.spark.session import spark_session
 
-    session = spark_session("tests")
+    # With a log file, as a command has one, Java starts from the archive of its classes if set-up has made it.
+    session = spark_session("tests", log=tmp_path_factory.mktemp("spark") / "log")
     # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
@@ -49,6 +53,7 @@ class SmallRun:
         value = rng.integers(1, 6, (USERS, ITEMS)).astype(float)
         order = rng.permuted(np.tile(np.arange(ITEMS), (USERS, 1)), axis=1)
         self.users, self.items, self.truth_values = users, items, value
+        self.said_by_rank = ""
         self.logged, self.exposed = (
             order[:, :5],
             order[:, 5 : 5 + EXPOSED],
@@ -114,8 +119,9 @@ class SmallRun:
         from jobs import evaluate, propensity, rank
         from jobs.cli import load
 
-        config, console = load(self.write()), Console(quiet=True)
+        config, console = load(self.write()), Console(record=True, file=StringIO(), width=500)
         rank.run(spark, config, console)
+        self.said_by_rank = console.export_text()
         if config.propensity is not None:
             propensity.run(spark, config, console)
         evaluate.run(spark, config, console)
@@ -153,6 +159,15 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) 
     run = SmallRun(tmp_path_factory.mktemp("finished"))
     run.config["evaluate"]["user_metrics"] = True
     run.run(spark)
+    return run
+
+
+@pytest.fixture
+def own_lake(finished_run: SmallRun, tmp_path: Path) -> SmallRun:
+    """The finished run with a copy of its lake, which a test may change; its inputs are those of every such test."""
+    run = copy.copy(finished_run)
+    shutil.copytree(finished_run.config["lake"], tmp_path / "lake")
+    run.config = finished_run.config | {"lake": str(tmp_path / "lake"), "report": str(tmp_path / "report")}
     return run
 
 

@@ -46,9 +46,10 @@ def follow(run: Any, appeal: np.ndarray, unseen: bool) -> None:
     run.tables["exposures"] = run.pairs(run.exposed)
 
 
-def test_good_data_passes(small_run: Any, spark: SparkSession) -> None:
-    assert "uniform_exposure" not in ranked(small_run, spark)
-    rows = checks(small_run, spark)
+def test_good_data_passes(finished_run: Any, spark: SparkSession) -> None:
+    assert "scores of a: " in finished_run.said_by_rank
+    assert "uniform_exposure" not in finished_run.said_by_rank
+    rows = checks(finished_run, spark)
     assert {rule: row["verdict"] for rule, row in rows.items()} == dict.fromkeys(
         ("uniform_exposure", "overlap", "score_coverage", "positives_per_user"), "pass"
     )
@@ -57,7 +58,7 @@ def test_good_data_passes(small_run: Any, spark: SparkSession) -> None:
     assert uniform["n_rows"] == USERS * EXPOSED
     assert 0.001 < uniform["p"] <= 1
     assert "as uniform drawing from unseen gives" in uniform["example"]
-    liked = (np.take_along_axis(small_run.truth_values, small_run.exposed, axis=1) > 3).any(axis=1).sum()
+    liked = (np.take_along_axis(finished_run.truth_values, finished_run.exposed, axis=1) > 3).any(axis=1).sum()
     assert rows["positives_per_user"]["example"].startswith(f"{liked} of {USERS} users")
     assert rows["score_coverage"]["statistic"] == 1.0
 

@@ -18,6 +18,7 @@ from eval_engine.storage.process_id import process_id
 from eval_engine.tables import ESTIMATES, QUALITY, RANKS, RUNS
 from jobs import evaluate, rank, report
 from jobs.cli import load
+from jobs.run_config import RunConfig
 from jobs.stage import stage, stage_row
 
 QUIET = Console(quiet=True)
@@ -38,9 +39,8 @@ def values(run: Any, spark: SparkSession) -> list[tuple[Any, ...]]:
     )
 
 
-def test_no_stage_starts_from_one_that_is_not_done(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
-    config = load(small_run.folder / "run.yaml")
+def test_no_stage_starts_from_one_that_is_not_done(own_lake: Any, spark: SparkSession) -> None:
+    config = RunConfig.model_validate(own_lake.config)
     lake = Lake(spark, config.lake)
     gone = f"{process_id().rsplit('.', 1)[0]}.1"  # a process with the number of this one that started at another time
     for status, process, told in (
@@ -79,10 +79,9 @@ def test_which_users_count_comes_from_the_ranks(small_run: Any, spark: SparkSess
     assert n_users == {36}
 
 
-def test_checks_that_stop_a_run_leave_no_old_ranks_to_evaluate(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
-    small_run.config |= {"checks": {"stop_on": "fail"}, "positive": "value > 9"}  # no exposed item is a positive
-    config = load(small_run.write())
+def test_checks_that_stop_a_run_leave_no_old_ranks_to_evaluate(own_lake: Any, spark: SparkSession) -> None:
+    own_lake.config |= {"checks": {"stop_on": "fail"}, "positive": "value > 9"}  # no exposed item is a positive
+    config = RunConfig.model_validate(own_lake.config)
     with pytest.raises(DataError, match="the check positives_per_user says fail"):
         rank.run(spark, config, QUIET)
     for job in (evaluate, report):
@@ -90,11 +89,15 @@ def test_checks_that_stop_a_run_leave_no_old_ranks_to_evaluate(small_run: Any, s
             job.run(spark, config, QUIET)
 
 
-def test_estimates_that_are_older_than_the_ranks_are_not_reported(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
+def test_estimates_that_are_older_than_the_ranks_are_not_reported(
+    own_lake: Any, small_run: Any, spark: SparkSession
+) -> None:
     small_run.scores["a"] = -small_run.scores["a"]
     small_run.tables["scores/a"] = small_run.vectors("a")
-    config = load(small_run.write())
+    small_run.write()
+    config = RunConfig.model_validate(
+        own_lake.config | {"scores": [small_run.config["scores"][0], own_lake.config["scores"][1]]}
+    )
     rank.run(spark, config, QUIET)
     for show in (lambda: report.run(spark, config, QUIET), lambda: report.show(spark, config.lake, "small", QUIET)):
         with pytest.raises(StageError, match=r"its estimates of .* are older than its ranks. Run jobs/evaluate.py"):
@@ -109,10 +112,9 @@ def test_estimates_that_are_older_than_the_ranks_are_not_reported(small_run: Any
 
 
 @pytest.mark.parametrize("harm", ["gone", "cut"])
-def test_ranks_that_were_lost_are_named_and_ranked_again(small_run: Any, spark: SparkSession, harm: str) -> None:
-    small_run.run(spark)
-    right = values(small_run, spark)
-    config = load(small_run.folder / "run.yaml")
+def test_ranks_that_were_lost_are_named_and_ranked_again(own_lake: Any, spark: SparkSession, harm: str) -> None:
+    right = values(own_lake, spark)
+    config = RunConfig.model_validate(own_lake.config)
     uri = f"{config.lake}/{RANKS.name}"
     file = next(f for f in files_of(uri, {"run_id": "small"}) if f.partition["model"] == "b")
     if harm == "gone":
@@ -127,12 +129,11 @@ def test_ranks_that_were_lost_are_named_and_ranked_again(small_run: Any, spark: 
     rank.run(spark, config, QUIET)
     assert {f.path for f in files_of(uri, {"run_id": "small"}) if f.partition["model"] == "a"} == kept
     evaluate.run(spark, config, QUIET)
-    assert values(small_run, spark) == right
+    assert values(own_lake, spark) == right
 
 
-def test_a_file_whose_content_is_broken_is_named(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
-    config = load(small_run.folder / "run.yaml")
+def test_a_file_whose_content_is_broken_is_named(own_lake: Any, spark: SparkSession) -> None:
+    config = RunConfig.model_validate(own_lake.config)
     file = files_of(f"{config.lake}/{RANKS.name}", {"run_id": "small"})[0]
     Path(file.path).write_bytes(b"\0" * file.n_bytes)
     with pytest.raises(
@@ -141,9 +142,8 @@ def test_a_file_whose_content_is_broken_is_named(small_run: Any, spark: SparkSes
         evaluate.run(spark, config, QUIET)
 
 
-def test_two_jobs_that_run_one_stage_of_a_run_at_once(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
-    config = load(small_run.folder / "run.yaml")
+def test_two_jobs_that_run_one_stage_of_a_run_at_once(own_lake: Any, spark: SparkSession) -> None:
+    config = RunConfig.model_validate(own_lake.config)
     ours, theirs = Lake(spark, config.lake), Lake(spark, config.lake)
 
     def meanwhile() -> None:
@@ -157,9 +157,8 @@ def test_two_jobs_that_run_one_stage_of_a_run_at_once(small_run: Any, spark: Spa
     assert theirs.rows(QUALITY, {"run_id": "small"}) == []
 
 
-def test_the_row_of_another_job_outlives_a_refused_one(small_run: Any, spark: SparkSession) -> None:
-    small_run.run(spark)
-    config = load(small_run.folder / "run.yaml")
+def test_the_row_of_another_job_outlives_a_refused_one(own_lake: Any, spark: SparkSession) -> None:
+    config = RunConfig.model_validate(own_lake.config)
     lake = Lake(spark, config.lake)
 
     def refused() -> None:

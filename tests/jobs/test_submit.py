@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.cli import main
+
 ROOT = Path(__file__).parent.parent.parent
 Submit = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -36,9 +38,9 @@ def test_a_bad_config_is_told_before_spark_starts(small_run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", ["it's", "a/b", "..", "x; DROP TABLE y"])
-def test_a_run_id_that_is_none(run: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "jobs.cli", "show", run], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 2
-    assert "is not usable" in done.stderr
+def test_a_run_id_that_is_none(run: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["plumbline", "show", run])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "is not usable" in capsys.readouterr().err

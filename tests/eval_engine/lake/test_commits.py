@@ -60,7 +60,8 @@ def job(
 
 def race(lake: Path, same: bool, rounds: int = ROUNDS) -> list[tuple[int, bool, str]]:
     """Whether each job's commit went through in each round, and why not."""
-    start = mp.get_context("spawn")
+    start = mp.get_context("forkserver")  # one process imports what the jobs need, and is forked for each
+    start.set_forkserver_preload([__name__])
     barrier, answers = start.Barrier(JOBS), start.Queue()
     jobs = [start.Process(target=job, args=(n, str(lake), same, rounds, barrier, answers)) for n in range(JOBS)]
     for one in jobs:

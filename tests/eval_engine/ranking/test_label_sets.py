@@ -144,16 +144,13 @@ def partitions(spark: SparkSession) -> Iterator[Any]:
     spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_every_set_in_its_own_frame_from_every_layout_on_any_partitioning(
+def test_every_set_in_its_own_frame_from_every_layout_on_any_partitioning_whoever_writes(
     nasty: Nasty, spark: SparkSession, partitions: Any
 ) -> None:
-    for n in ("1", "7"):
-        partitions(n)
-        nasty.check(nasty.run.ranks(spark))
-
-
-def test_workers_and_spark_write_the_same_rows_which_keep_the_rules(nasty: Nasty, spark: SparkSession) -> None:
-    job.run(spark, load(nasty.run.write()), QUIET)
+    partitions("1")
+    nasty.check(nasty.run.ranks(spark))
+    partitions("7")
+    job.run(spark, load(nasty.run.write()), QUIET)  # the workers write
     lake = Lake(spark, nasty.run.config["lake"])
     found = lake.read(RANKS, "small")
     nasty.check(found.collect())

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from eval_engine.report import plot, plot_wins
 from eval_engine.report.answers import Answers
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import EstimateRow
@@ -125,9 +126,11 @@ def test_the_page_has_every_pair_folded_where_there_are_many(n):
 
 
 @pytest.mark.parametrize(
-    "names", [["a", "b"], ["a" * 40, "$x^{$", "<&>"], [f"m{i}" for i in range(9)], [f"model_{i}" for i in range(35)]]
+    "names", [["a", "b"], ["a" * 40, "$x^{$", "<&>"], [f"m{i}" for i in range(9)], [f"model_{i}" for i in range(14)]]
 )
-def test_the_picture_grows_by_the_matrix_and_is_the_same_for_the_same_rows(tmp_path, names):
+def test_the_picture_grows_by_the_matrix_and_is_the_same_for_the_same_rows(tmp_path, monkeypatch, names):
+    for module in (plot, plot_wins):
+        monkeypatch.setattr(module, "MOST", 11)  # models in the picture: the last case has more
     answers = answers_of(names)
     with_pairs = save_plot(answers, tmp_path / "1.png").read_bytes()
     turned = answers._replace(
