@@ -37,7 +37,7 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     every, model_of = every[some], model_of[some]
     cells, bucket = every["cell"], np.where(every["bucket"] >= COARSE, every["bucket"] - COARSE, every["bucket"])
 
-    def told(values: list[Any], kind: pa.DataType) -> pa.Array:
+    def of_cell(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(pa.array(cells))
 
     names = [formula.estimator.name for formula, _ in asked] + [estimator.name for estimator, _, _ in lists]
@@ -47,9 +47,9 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     bounded = np.where(sliced[:, None], np.arange(len(SUMS)) < WITHOUT_BOUNDS, True)
     columns: dict[str, pa.Array] = {
         "model": pa.array(models, pa.string()).take(pa.array(model_of)),
-        "estimator": told(names, pa.string()),
-        "metric": told([m.name for m in metrics], pa.string()),
-        "k": told([m.k for m in metrics], pa.int32()),
+        "estimator": of_cell(names, pa.string()),
+        "metric": of_cell([m.name for m in metrics], pa.string()),
+        "k": of_cell([m.k for m in metrics], pa.int32()),
         "slice": slices.take(pa.array(every["slice"].astype(np.int64) + 1)),
         "stratum": pa.StructArray.from_arrays(
             [pa.array(every["stratum"][:, n], pa.int32()) for n in range(3)],

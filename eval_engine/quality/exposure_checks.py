@@ -130,8 +130,8 @@ def add_items(spark: SparkSession, assembled: Assembled) -> Items:
         .sortWithinPartitions("block")
     )
     blocks = [
-        from_json(bytes(row["told"]))
-        for row in rows.mapInArrow(add_blocks(assembled.ranking, assembled.facts.exposed), "told BINARY").collect()
+        from_json(bytes(row["block"]))
+        for row in rows.mapInArrow(add_blocks(assembled.ranking, assembled.facts.exposed), "block BINARY").collect()
     ]
     worst = sorted((item for block in blocks for item in block.worst), key=lambda item: -item.deviance)[:WORST]
     squares, dd, ddd = (math.fsum(sums) for sums in zip(*(block[1:4] for block in blocks), strict=True))

@@ -156,7 +156,7 @@ def block_of(first: int, counts: npt.NDArray[np.int64], exposed: dict[str, int],
 
 
 def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
-    """In: block, rows (blobs of counts per item, or NULL) of whole blocks, sorted by block. Out: `told`, a Block as
+    """In: block, rows (blobs of counts per item, or NULL) of whole blocks, sorted by block. Out: `block`, a Block as
     JSON."""
     size = block_size(ranking.n_items)
 
@@ -182,7 +182,7 @@ def add_blocks(ranking: Ranking, exposed: dict[str, int]) -> Worker:
         if now >= 0:
             sums.append(block_of(now * size, counts, exposed, items))
         yield pa.RecordBatch.from_pydict(
-            {"told": pa.array([json.dumps(of_block).encode() for of_block in sums], pa.binary())}
+            {"block": pa.array([json.dumps(of_block).encode() for of_block in sums], pa.binary())}
         )
 
     return run

@@ -121,9 +121,9 @@ def _cells(row: ReversalRow) -> tuple[str, ...]:
 
 def _sentences(rows: Sequence[ReversalRow], metrics: Sequence[Metric]) -> list[str]:
     """Every flag beyond chance in words, reversed ones first, then by share."""
-    told = [row for row in rows if row.flag in TOLD]
-    told.sort(key=lambda row: (TOLD.index(row.flag), _place(row, metrics), -(row.share or 0.0), row.model_a or ""))
-    return [_sentence(row) for row in told]
+    flagged = [row for row in rows if row.flag in TOLD]
+    flagged.sort(key=lambda row: (TOLD.index(row.flag), _place(row, metrics), -(row.share or 0.0), row.model_a or ""))
+    return [_sentence(row) for row in flagged]
 
 
 def _sentence(row: ReversalRow) -> str:
