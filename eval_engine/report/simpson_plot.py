@@ -85,7 +85,12 @@ def _taus(report: SimpsonReport, run: Evaluated) -> Figure:
             if taus.get(HOLDOUT) is not None:
                 numbers, values = (1, *numbers), (taus[HOLDOUT], *values)
             axes.plot(
-                numbers, values, "o-", color=COLOURS[n], linestyle=LINES[n], label=f"shares: {SHARES[one.estimator]}"
+                numbers,
+                values,
+                marker="o",
+                color=COLOURS[n],
+                linestyle=LINES[n],
+                label=f"shares: {SHARES[one.estimator]}",
             )
         for n, name in enumerate(SINGLE, 2):
             if taus.get(name) is not None:
