@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from eval_engine.plain_text import plain
 from eval_engine.report.plot_orders import INK, MUTED, PALE
+from eval_engine.report.scheme import Scheme
 from eval_engine.report.simpson_tables import KINDS, SHARES, SimpsonReport
 from eval_engine.report.study_plot import COLOURS, LINES, figure_with_title, png
 from eval_engine.statistics.agreement import agreement
@@ -94,16 +95,22 @@ def _taus(report: SimpsonReport, run: Evaluated) -> Figure:
             )
         for n, name in enumerate(SINGLE, 2):
             if taus.get(name) is not None:
-                axes.axhline(taus[name], color=COLOURS[n], linestyle=LINES[n], linewidth=1.4, label=name)
+                axes.axhline(
+                    taus[name], color=COLOURS[n], linestyle=LINES[n], linewidth=1.4, label=_label(report, name)
+                )
         axes.set_title(f"strata of {KINDS[kind]}", size=11.5, color=INK, pad=8)
         axes.set_xlabel("number of strata", labelpad=4)
-        axes.set_xticks(range(1, 11))
+        axes.set(xticks=range(1, 11), xlim=(0.6, 10.4))
     panels[0].set_ylabel("Kendall's tau over models", labelpad=6)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="lower center", bbox_to_anchor=(0.5, 0.1 / height), ncols=4, frameon=False, fontsize=10
     )
     return figure
+
+
+def _label(report: SimpsonReport, estimator: str) -> str:
+    return Scheme(estimator, report.metric).label
 
 
 def _dress(axes: Axes) -> None:
