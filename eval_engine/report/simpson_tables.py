@@ -65,6 +65,7 @@ def sheets(report: SimpsonReport) -> list[Sheet]:
         _fits(report),
         _agreement(report),
         _summaries(report),
+        _by_number(report),
         *(_strata(report, run) for run in report.runs),
         *(_instance(report, run) for run in report.runs if run.propensities in report.instances),
         *(_prevalence(run) for run in report.runs),
@@ -217,6 +218,24 @@ def _summary_line(run: Evaluated, one: StrataSummary) -> tuple[str, ...]:
         f"{max(one.taus):.3f}",
         *(f"{count} of {n}" for count in (one.n_higher, one.n_steiger, one.n_pearson, one.n_jackknife)),
     )
+
+
+def _by_number(report: SimpsonReport) -> Sheet:
+    """Tau and Pearson with their intervals over users, for every number of strata."""
+    every = [(run, one) for run in report.runs for one in strata_summaries(run)]
+    numbers = sorted({n for _, one in every for n in one.numbers})
+    lines = []
+    for run, one in every:
+        of_number = dict(zip(one.numbers, one.rows, strict=True))
+        for measure, name in (("tau", "kendall"), ("Pearson", "pearson")):
+            cells = []
+            for n in numbers:
+                row = of_number.get(n, {})
+                between = _range(row.get(f"{name}_low"), row.get(f"{name}_high"))
+                cells.append(f"{_number(row.get(name), 2)} ({between})" if row else UNDEFINED)
+            lines.append((plain(run.propensities), KINDS[one.kind], SHARES[one.estimator], measure, *cells))
+    heads = ("propensities", "strata", "shares", "measure", *map(str, numbers))
+    return Sheet("Stratified evaluation by number of strata", heads, lines, "In brackets: interval over users.")
 
 
 def _strata(report: SimpsonReport, run: Evaluated) -> Sheet:

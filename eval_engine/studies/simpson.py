@@ -63,11 +63,16 @@ class StrataSummary(NamedTuple):
     estimator: str  # stratified, stratified_balanced
     kind: str
     numbers: tuple[int, ...]  # of strata
-    taus: tuple[float, ...]
+    rows: tuple[Row, ...]  # of estimator_agreement, one for each number
     n_higher: int  # tau above that of holdout
     n_steiger: int  # of these by Steiger's test of tau, one-sided, as published
     n_pearson: int  # Pearson above that of holdout by Steiger's test, two-sided
     n_jackknife: int  # tau above that of holdout by the jackknife over models
+
+    @property
+    def taus(self) -> tuple[float, ...]:
+        """For each number of strata."""
+        return tuple(row["kendall"] for row in self.rows)
 
     @property
     def mean(self) -> float:
@@ -146,7 +151,7 @@ def _summary(estimator: str, kind: str, rows: Mapping[int, Row]) -> StrataSummar
         estimator,
         kind,
         tuple(rows),
-        tuple(row["kendall"] for row in rows.values()),
+        tuple(rows.values()),
         len(higher),
         sum(_below(row["steiger_kendall_p_one_sided"]) for row in higher),
         sum((row["pearson_difference"] or 0) > 0 and _below(row["steiger_p"]) for row in rows.values()),

@@ -44,6 +44,9 @@ def test_tables_have_what_the_rows_have() -> None:
     assert ("0.800", "0.70 to 0.90") in {line[3:5] for line in agreement.lines}
     over = tables["Stratified evaluation over 2 to 3 strata"].lines[0]
     assert over[:9] == ("true", "equal width", "pairs (eq. 4)", "0.250", "0.071", "0.200", "0.300", "2 of 2", "0 of 2")
+    by_number = tables["Stratified evaluation by number of strata"]
+    assert by_number.heads[4:] == ("2", "3")
+    assert by_number.lines[0][3:] == ("tau", "0.20 (–)", "0.30 (–)")
     assert tables["Holdout within 2 strata of equal width, propensities: true"].lines[0][:4] == (
         "Q1", "99", "30", "75.0%",
     )  # fmt: skip
