@@ -111,7 +111,8 @@ class Instance(NamedTuple):
 
     flag: str
     models: tuple[str, str]  # the one that the slices favour first
-    share: float  # of the pairs in these slices
+    share: float  # of the slices that contradict
+    share_of: str  # pairs, users
     lines: tuple[InstanceLine, ...]
 
 
@@ -243,7 +244,7 @@ def instance(run: Evaluated, show: StrataSettings, pair: Row, comparisons: Itera
     for estimator, where, name in asked:
         values = values_of(run.estimates, estimator, where)
         lines.append(InstanceLine(name, (values.get(models[0]), values.get(models[1])), p.get((estimator, where))))
-    return Instance(pair["flag"], models, pair["share"], tuple(lines))
+    return Instance(pair["flag"], models, pair["share"], pair["share_of"], tuple(lines))
 
 
 def prevalences(run: Evaluated) -> list[Prevalence]:
