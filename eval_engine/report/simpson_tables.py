@@ -270,10 +270,11 @@ def _instance(report: SimpsonReport, run: Evaluated) -> Sheet:
         label = line.name if line.name.startswith("Q") else Scheme(line.name, report.metric).label
         lines.append((label, *cells, _number(line.p, 4)))
     title = f"An instance ({one.flag}), propensities: {plain(run.propensities)}"
+    held = {"users": "users with a held-out positive in them", "pairs": "held-out pairs"}[one.share_of]
     note = (
-        f"*: better, p < {LEVEL:g}, paired over users, not adjusted. The slices that contradict hold {one.share:.0%} "
+        f"*: better, p < {LEVEL:g}, paired over users, not adjusted. Share of the slices that contradict, by {held}: "
     )
-    return Sheet(title, ("estimate", *map(plain, one.models), "p"), lines, f"{note}of the held-out pairs.")
+    return Sheet(title, ("estimate", *map(plain, one.models), "p"), lines, f"{note}{one.share:.0%}.")
 
 
 def _prevalence(run: Evaluated) -> Sheet:

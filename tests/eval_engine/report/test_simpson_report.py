@@ -26,7 +26,7 @@ def report() -> SimpsonReport:
     fit = {"method": "power", "gamma": 1.0, "alpha": None, "xmin": None, "least": 0.01, "largest": 1.0, "n_heldout": 40}
     run: Evaluated = evaluated(agreement=rows, fit=fit, reversals=[reversal("reversed", "d", "a", -0.1)])
     lines = (InstanceLine("holdout", (0.1, 0.2), 0.01), InstanceLine("Q1", (0.3, None), None))
-    one = Instance("reversed", ("<b>d", "a"), 0.75, lines)
+    one = Instance("reversed", ("<b>d", "a"), 0.75, "users", lines)
     return SimpsonReport(Metric("recall", 20), [run, run._replace(propensities="<i>x", strata=[])], SHOW, {"true": one})
 
 

@@ -40,7 +40,15 @@ def agreement_row(estimator: str, tau: float | None, reference: str = "full_macr
 
 
 def reversal(flag: str, a: str | None, b: str | None, difference: float | None, **others: Any) -> dict[str, Any]:
-    row = {"estimator": "holdout", "slicing": SLICING, "flag": flag, "model_a": a, "model_b": b, "share": 0.9}
+    row = {
+        "estimator": "holdout",
+        "slicing": SLICING,
+        "flag": flag,
+        "model_a": a,
+        "model_b": b,
+        "share": 0.9,
+        "share_of": "pairs",
+    }
     row |= {"difference": difference, "n_model_pairs": 6, "n_reversed": 2, "n_vanishes": 1, "n_weak": 1}
     return row | others
 
@@ -113,7 +121,9 @@ def test_the_pair_that_is_shown_is_reversed_with_the_largest_difference() -> Non
     assert (pair["model_a"], pair["model_b"]) == ("d", "c")
     assert flagged_pair(evaluated(reversals=rows[:1]), SHOW) is None
     compared = [{"estimator": "holdout", "slice": f"{SLICING}=Q1", "p": 0.01}]
-    lines = {line.name: line for line in instance(run, SHOW, pair, compared).lines}
+    shown = instance(run, SHOW, pair, compared)
+    assert (shown.flag, shown.share, shown.share_of) == ("reversed", 0.9, "pairs")
+    lines = {line.name: line for line in shown.lines}
     assert (lines["Q1"].values, lines["Q1"].p) == ((3.0, 4.0), 0.01)
     assert lines["Q2"].values == (None, 2.0)
     assert (lines["full_macro"].values, lines["full_macro"].p) == ((0.4, 0.3), None)
