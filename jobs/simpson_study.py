@@ -46,8 +46,8 @@ def run(spark: SparkSession, config: RunConfig, settings: SimpsonStudy, console:
         runs = {settings.own: config.run_id}
         for name, other in settings.propensities.items():
             changed = with_propensity(config, name, other)
-            for one in (rank, propensity, evaluate):
-                one.run(spark, changed, console)
+            for stage_file in (rank, propensity, evaluate):
+                stage_file.run(spark, changed, console)
             runs[name] = changed.run_id
         with spark_progress(spark, console, "Studying"):
             read = [read_run(lake, name, run_id, metric) for name, run_id in runs.items()]
@@ -84,8 +84,8 @@ def read_run(lake: Lake, name: str, run_id: str, metric: Metric) -> Evaluated:
         return [row for row in lake.rows(table, own) if (row["metric"], row["k"]) == (metric.name, metric.k)]
 
     (fit,) = lake.rows(PROPENSITY_FITS, own)
-    tables = (of_metric(table) for table in (ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS))
-    return Evaluated(name, fit, *tables, lake.rows(STRATA, own))
+    estimates, agreements, reversals = map(of_metric, (ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS))
+    return Evaluated(name, fit, estimates, agreements, reversals, lake.rows(STRATA, own))
 
 
 def _instance(lake: Lake, run_id: str, read: Evaluated, settings: SimpsonStudy, metric: Metric) -> Instance | None:

@@ -10,6 +10,7 @@ Nothing but the rows goes into a file, so the same rows give the same bytes.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -62,7 +63,7 @@ def _scatter(report: SimpsonReport, run: Evaluated) -> Figure:
     return figure
 
 
-def _draw_points(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:  # type: ignore[type-arg]
+def _draw_points(axes: Axes, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
     _dress(axes)
     axes.plot(x, y, "o", color=COLOURS[0], markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=3)
     if line := line_of(x, y):

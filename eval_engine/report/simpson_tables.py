@@ -55,7 +55,7 @@ class Sheet(NamedTuple):
 
     title: str
     heads: tuple[str, ...]
-    lines: list[tuple[str, ...]]
+    lines: Sequence[tuple[str, ...]]
     note: str = ""
 
 

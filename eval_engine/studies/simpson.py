@@ -264,8 +264,16 @@ def _kind_and_number(item: tuple[str, Any]) -> tuple[str, int]:
 
 def _prevalence(slicing: str, rows: Sequence[Row], truth: Mapping[str, float]) -> Prevalence:
     signs = list(_signs((row for row in rows if row["flag"] in SLICES_FAVOURED), truth))
-    counts = (rows[0][name] for name in ("n_model_pairs", "n_reversed", "n_vanishes", "n_weak"))
-    return Prevalence(slicing, *counts, sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs))
+    first = rows[0]  # every row of a family has its counts
+    return Prevalence(
+        slicing,
+        first["n_model_pairs"],
+        first["n_reversed"],
+        first["n_vanishes"],
+        first["n_weak"],
+        sum(sign > 0 for sign in signs),
+        sum(sign < 0 for sign in signs),
+    )
 
 
 def _signs(rows: Iterable[Row], truth: Mapping[str, float]) -> Iterator[float]:
