@@ -114,7 +114,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         folders=("report",),
     ),
     "study": Stage(
-        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md).",
+        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md).",
         reads=(tables.RANKS,),
         writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT),
         after=("rank",),

@@ -11,7 +11,7 @@ from eval_engine.datasets.world import World
 from eval_engine.inputs.split_settings import Split
 from eval_engine.propensity.settings import Propensity
 from eval_engine.storage.stored_file import full_path
-from eval_engine.studies.settings import UreStudy
+from eval_engine.studies.settings import SimpsonStudy, Study
 from models.spec.train import Train
 
 
@@ -26,7 +26,7 @@ class RunConfig(Evaluation):
         None, description="jobs/propensity.py makes the propensities of logged pairs in this way"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
-    study: UreStudy | None = Field(None, description="jobs/study.py makes this study of the run's models")
+    study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -37,7 +37,9 @@ class RunConfig(Evaluation):
                 f"report: {self.report} is not a folder of this machine, where picture and page are written. "
                 "Give one, and copy them from there"
             )
-        if self.study and self.inputs.truth is None:
+        if isinstance(self.study, SimpsonStudy):
+            self._ready_for(self.study)
+        elif self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users "
                 "at least"
@@ -68,6 +70,21 @@ class RunConfig(Evaluation):
             )
         self._one_table_per_model()
         return self
+
+    def _ready_for(self, study: SimpsonStudy) -> None:
+        """What a study of logged feedback needs is there."""
+        if self.propensity is None:
+            raise ValueError("study weighs held-out pairs, so the section propensity is needed")
+        if self.inputs.truth is None and self.inputs.exposures is None:
+            raise ValueError("study compares estimates with a reference: inputs.truth or inputs.exposures is needed")
+        if study.propensities and self.fused_models():
+            raise ValueError(
+                f"study.propensities are runs of their own over the scores, and {self.fused_models()[0]} writes ranks "
+                "only: use output: scores"
+            )
+        if self.propensity.method in ("power", "power_legacy") and study.show not in self.evaluate.strata:
+            shown = f"{{kind: {study.show.kind}, n: {study.show.n}}}"
+            raise ValueError(f"study.show: {shown} is not among evaluate.strata, so that it has no estimates")
 
     def _places_for_a_split(self) -> None:
         """Feedback and heldout have a place of their own each, which can be written."""

@@ -7,12 +7,23 @@ ROWS_PER_BATCH: a task holds one batch, however large the world.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from eval_engine.datasets.world import Pairs, World, exposed, item_ids, items_of, kept_truth, logged, user_ids
+from eval_engine.datasets.world import (
+    Pairs,
+    World,
+    exposed,
+    item_ids,
+    items_of,
+    kept_truth,
+    logged,
+    logged_to_split,
+    user_ids,
+)
 from eval_engine.spark.worker_process import prepare_worker
 
 ROWS_PER_BATCH = 1 << 17  # 3 MB
@@ -22,6 +33,11 @@ PAIRS = "user_id BIGINT, item_id BIGINT, value DOUBLE"
 def feedback(spark: SparkSession, world: World) -> DataFrame:
     """Logged feedback, missing not at random: user_id, item_id, value."""
     return _pairs(spark, world, logged)
+
+
+def log_to_split(spark: SparkSession, world: World, share: float) -> DataFrame:
+    """Logged feedback of which a share is going to be held out: user_id, item_id, value, propensity."""
+    return _pairs(spark, world, partial(logged_to_split, share=share), f"{PAIRS}, propensity DOUBLE")
 
 
 def exposures(spark: SparkSession, world: World) -> DataFrame:
@@ -60,14 +76,16 @@ def catalogue(spark: SparkSession, world: World) -> DataFrame:
     return spark.range(world.items).mapInArrow(rows, schema)
 
 
-def _pairs(spark: SparkSession, world: World, pairs_of: Callable[[World, int], Pairs]) -> DataFrame:
+def _pairs(
+    spark: SparkSession, world: World, pairs_of: Callable[[World, int], Pairs], schema: str = PAIRS
+) -> DataFrame:
     """One row per pair of every user."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         return pair_batches(world, (user for batch in batches for user in batch.column(0).to_pylist()), pairs_of)
 
-    return spark.range(world.users).mapInArrow(rows, PAIRS)
+    return spark.range(world.users).mapInArrow(rows, schema)
 
 
 def pair_batches(
@@ -92,7 +110,8 @@ def _flat(pairs: dict[int, Pairs]) -> pa.RecordBatch:
     """The pairs of each user as one Arrow batch."""
     user = np.repeat(user_ids(np.array(list(pairs))), [len(of_user.positions) for of_user in pairs.values()])
     item = item_ids(np.concatenate([of_user.positions for of_user in pairs.values()]))
-    value = np.concatenate([of_user.values for of_user in pairs.values()])
-    return pa.RecordBatch.from_arrays(
-        [pa.array(user), pa.array(item), pa.array(value)], ["user_id", "item_id", "value"]
-    )
+    columns = {"user_id": user, "item_id": item, "value": np.concatenate([of.values for of in pairs.values()])}
+    propensities = [of.propensities for of in pairs.values() if of.propensities is not None]
+    if propensities:
+        columns["propensity"] = np.concatenate(propensities)
+    return pa.RecordBatch.from_pydict(columns)

@@ -116,6 +116,7 @@ class Pairs(NamedTuple):
 
     positions: Ints
     values: Doubles
+    propensities: Doubles | None = None  # chance of each pair to be held out, if it is not trained on
 
 
 def item_ids(positions: Ints) -> Ints:
@@ -189,6 +190,39 @@ def logged(world: World, user: int) -> Pairs:
     return Pairs(shown[answered], values[answered])
 
 
+def logged_to_split(world: World, user: int, share: float) -> Pairs:
+    """The same, with true propensities for a split that holds out each logged pair with chance `share`.
+
+        p = P(shown) P(answered),   propensity = P(held out | not trained on) = share p / (1 - (1 - share) p)
+
+    Held-out pairs are ranked among the items that are not trained on, so that is the condition.
+    """
+    pairs = logged(world, user)
+    answered = world.answer_best * world.answer_decay ** (5 - pairs.values)
+    p = shown_chance(world, user)[pairs.positions] * answered
+    return pairs._replace(propensities=share * p / (1 - (1 - share) * p))
+
+
+def shown_chance(world: World, user: int) -> Doubles:
+    """The chance of every item to be shown to the user, shape (n_items,).
+
+    The top n by log w_i + Gumbel_i are the first n of independent exponential waiting times of rates w_i. The time of
+    the n-th varies little, so the chance is close to 1 - exp(-w_i t), with the t at which the chances add up to n
+    [Rosen 1997]; against draws it is right to 1 % at n = 100.
+    """
+    if world.shown == world.items:
+        return np.ones(world.items)
+    pull = _pull(world, user).astype(np.float64)
+    rates = np.exp(pull - pull.max())
+    low, high = -50.0, 750.0  # of log t
+    for _ in range(60):
+        middle = (low + high) / 2
+        too_many = -np.expm1(-rates * np.exp(middle)).sum() > world.shown
+        low, high = (low, middle) if too_many else (middle, high)
+    chance: Doubles = -np.expm1(-rates * np.exp(high))
+    return chance
+
+
 def exposed(world: World, user: int) -> Pairs:
     """The items shown to the user at random: the first items of a random order that are in the frame."""
     order = stream(world, EXPOSED, user).permutation(world.items)
@@ -209,18 +243,26 @@ def kept_truth(world: World, user: int) -> Pairs:
 
 def _shown(world: World, user: int) -> Ints:
     """Positions shown by the deployed system, ascending, shape (shown,)."""
+    pull = _pull(world, user)
+    waiting = stream(world, SHOWN, user).standard_exponential(world.items, dtype=np.float32)
+    pull -= np.log(
+        np.maximum(waiting, np.finfo(np.float32).tiny)
+    )  # + Gumbel, so the top is a draw without replacement; float32 draws can be 0
+    return np.sort(np.argpartition(-pull, world.shown - 1)[: world.shown])
+
+
+def _pull(world: World, user: int) -> Floats:
+    """How strongly the deployed system shows each item to the user, on a log scale, shape (n_items,)."""
     items, own = items_of(world), _own_taste(world, user)
     error = stream(world, BELIEF, user).standard_normal(world.dims, dtype=np.float32)
     predicted = (
         _match(np.float32(world.accuracy) * own + np.float32(sqrt(1 - world.accuracy**2)) * error, items)
         + items.log_popularity
     )
-    pull = np.float32(world.popularity_pull) * items.log_popularity + np.float32(world.prediction_pull) * predicted
-    waiting = stream(world, SHOWN, user).standard_exponential(world.items, dtype=np.float32)
-    pull -= np.log(
-        np.maximum(waiting, np.finfo(np.float32).tiny)
-    )  # + Gumbel, so the top is a draw without replacement; float32 draws can be 0
-    return np.sort(np.argpartition(-pull, world.shown - 1)[: world.shown])
+    pull: Floats = (
+        np.float32(world.popularity_pull) * items.log_popularity + np.float32(world.prediction_pull) * predicted
+    )
+    return pull
 
 
 def _own_taste(world: World, user: int) -> Floats:

@@ -69,9 +69,10 @@ def item_counts(log: Log, positive: Positive, counted: Literal["logged", "train"
     of_pairs = PROPENSITY in log.heldout.columns
     p = F.col(PROPENSITY).cast("double")
     is_positive = COMPARE[positive.compare](F.col("value"), F.lit(positive.threshold)).cast("bigint")
+    none_random = {"random": F.lit(0), "random_inverse": F.lit(0)}  # columns that a run without exposures has too
     parts = [
         log.catalogue.select("item_id", F.lit(True).alias("in_catalogue")),
-        _judged(log.feedback, "feedback", None, {"count": F.lit(1), "trained": F.lit(1)}),
+        _judged(log.feedback, "feedback", None, {"count": F.lit(1), "trained": F.lit(1), **none_random}),
         _judged(
             held,
             "heldout",

@@ -73,15 +73,16 @@ HALO = (withStroke(linewidth=2.4, foreground="white", alpha=0.85),)  # names sta
 
 def save_curves(study: Study, scheme: str, path: str | Path) -> Path:
     """Draw the curves of a scheme and write them as PNG."""
-    return write_atomically(_png(lambda: _curves(study, scheme)), path)
+    return write_atomically(png(lambda: _curves(study, scheme)), path)
 
 
 def save_models(study: Study, path: str | Path) -> Path:
     """Draw the models as points and write them as PNG."""
-    return write_atomically(_png(lambda: _models(study)), path)
+    return write_atomically(png(lambda: _models(study)), path)
 
 
-def _png(draw: Callable[[], Figure]) -> bytes:
+def png(draw: Callable[[], Figure]) -> bytes:
+    """The bytes of a picture, drawn in the style of studies."""
     with matplotlib.style.context(STYLE, after_reset=True):
         figure = draw()
         buffer = io.BytesIO()
@@ -89,7 +90,8 @@ def _png(draw: Callable[[], Figure]) -> bytes:
     return buffer.getvalue()
 
 
-def _figure(width: float, height: float, title: str, subtitle: str) -> Figure:
+def figure_with_title(width: float, height: float, title: str, subtitle: str) -> Figure:
+    """An empty figure with its title and subtitle; sizes in inches."""
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     lines = textwrap.wrap(title, int(LETTERS * width), max_lines=2, placeholder=" …")
@@ -103,7 +105,7 @@ def _curves(study: Study, scheme: str) -> Figure:
     width, height = max(3.2 + 3.9 * len(columns), 9.0), 8.6
     cutoff = "K̄" if scheme == TRADITIONAL else "K"
     title = _curves_title(study, scheme)
-    figure = _figure(width, height, title, _curves_subtitle(study, scheme))
+    figure = figure_with_title(width, height, title, _curves_subtitle(study, scheme))
     grid = figure.subplots(
         2, len(columns), sharex=True, sharey="row", squeeze=False,
         gridspec_kw={
@@ -239,7 +241,7 @@ def _models(study: Study) -> Figure:
         f"{len(standings(study, study.shown(FULL)))} models, {show.exposures} random exposures of each user; shaded: "
         "truly better than one model, and placed below it"
     )
-    figure = _figure(width, height, headline(study), subtitle)
+    figure = figure_with_title(width, height, headline(study), subtitle)
     axes = figure.subplots(
         1,
         2,

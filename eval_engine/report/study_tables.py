@@ -49,7 +49,7 @@ def print_study(study: Study, console: Console) -> None:
 
 def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str, str], path: str | Path) -> Path:
     """Write the page; pictures: PNG files to embed, by what they show."""
-    figures = "\n".join(_figure(what, file) for what, file in pictures.items())
+    figures = "\n".join(figure_html(what, file) for what, file in pictures.items())
     items = "".join(f"<li>{escape(text)}</li>" for text in sentences(study))
     facts = "".join(
         f'<tr><th scope="row">{escape(plain(name))}</th><td>{escape(plain(fact))}</td></tr>'
@@ -72,7 +72,8 @@ def save_page(study: Study, pictures: Mapping[str, Path], run_facts: Mapping[str
     return write_atomically(content.encode(), path)
 
 
-def _figure(what: str, file: Path) -> str:
+def figure_html(what: str, file: Path) -> str:
+    """A picture inside the page."""
     data = base64.b64encode(file.read_bytes()).decode("ascii")
     return f'<figure><img src="data:image/png;base64,{data}" alt="{escape(what)}"></figure>'
 

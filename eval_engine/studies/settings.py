@@ -1,10 +1,12 @@
 """The `study` section of a run's config."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from eval_engine.config import Strict
+from eval_engine.config import StrataSettings, Strict
+from eval_engine.propensity.settings import Propensity
 
 Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
@@ -48,3 +50,41 @@ class UreStudy(Strict):
                 "against"
             )
         return self
+
+
+class SimpsonStudy(Strict):
+    """How well estimates from logged feedback agree with the reference over a panel of models [simpson]:
+    eval_engine/studies/simpson.py.
+    """
+
+    kind: Literal["simpson"]
+    own: str = Field("own", description="name of the propensities of the section `propensity`")
+    propensities: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=40)], Propensity] = Field(
+        {},
+        description="others, by name: each is a run of its own over the same scores, with the run_id RUN_ID-NAME",
+    )
+    show: StrataSettings = Field(
+        StrataSettings(kind="equal_width", n=2),
+        description="the strata that the pictures and the table of two models show",
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if self.own in self.propensities:
+            raise ValueError(f"propensities: {self.own} is the name of the run's own. Give one of them another name")
+        return self
+
+
+def _kind(section: Any) -> str:
+    """The kind of a study; a section without one is that of [ure]."""
+    return str(section.get("kind", "ure") if isinstance(section, Mapping) else getattr(section, "kind", None))
+
+
+Study = Annotated[
+    Annotated[UreStudy, Tag("ure")] | Annotated[SimpsonStudy, Tag("simpson")],
+    Discriminator(
+        _kind,
+        custom_error_type="study_kind",
+        custom_error_message="kind is ure or simpson",
+    ),
+]

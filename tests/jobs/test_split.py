@@ -247,6 +247,8 @@ def test_a_simulated_world_is_split_and_nothing_is_made_twice(tmp_path: Path, sp
     assert not (tmp_path / "truth").exists()
     n_rows = {name: DeltaTable(tmp_path / name).to_pyarrow_table().num_rows for name in ("log", "feedback", "heldout")}
     assert n_rows["log"] == n_rows["feedback"] + n_rows["heldout"]
+    propensities = DeltaTable(tmp_path / "heldout").to_pyarrow_table().column("propensity").to_numpy()
+    assert 0 < propensities.min() < propensities.max() < 0.25  # answers of at most a half of what is shown
     train.run(loaded, QUIET)
     simulate.run(no_spark, loaded, QUIET)
     split.run(no_spark, loaded, QUIET)

@@ -1,5 +1,6 @@
 """The study as a job: the same tables on any partitioning, pictures and page, and what it says of bad input."""
 
+import io
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from eval_engine.lake.lake import Lake
 from eval_engine.positive import Positive
 from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.studies.ure import EvaluationSpec, found_in
-from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
-from jobs import rank, study
+from eval_engine.tables import AGREEMENT, ESTIMATES, RANKS, STUDY_ESTIMATES
+from jobs import evaluate, propensity, rank, study
 from jobs.cli import load
+from tests.jobs.test_logged_feedback import logged_run
 
 STUDY: dict[str, Any] = {
     "exposures": [4, 8],
@@ -129,4 +131,63 @@ def test_a_study_needs_its_section_truth_and_ranks(small_run: Any, spark: SparkS
         study.run(spark, load(small_run.write()), QUIET)
     del small_run.config["inputs"]["truth"]
     with pytest.raises(ConfigError, match=r"study holds schemes against the truth, so inputs\.truth is needed"):
+        load(small_run.write())
+
+
+def test_a_study_of_logged_feedback_evaluates_other_propensities_of_the_same_scores(
+    small_run: Any, spark: SparkSession
+) -> None:
+    run, rng = small_run, np.random.default_rng(6)
+    logged_run(run)
+    for name in "cde":
+        run.scores[name] = (run.truth_values + rng.normal(size=run.truth_values.shape) * 3).astype(np.float32)
+        run.tables[f"scores/{name}"] = run.vectors(name)
+        run.config["scores"].append({"model": name, "path": str(run.folder / "in" / "scores" / name)})
+    run.config["inputs"].pop("exposures")  # the truth is the reference
+    run.config["evaluate"] = {"metrics": ["recall@3"], "replicates": 50}
+    run.config["study"] = {"kind": "simpson", "propensities": {"steep": {"method": "power", "gamma": 3.0}}}
+    config, console = load(run.write()), Console(record=True, width=180, file=io.StringIO())
+    rank.run(spark, config, QUIET)
+    with pytest.raises(StageError, match="there is no evaluate stage"):
+        study.run(spark, config, QUIET)
+    for stage in (propensity, evaluate):
+        stage.run(spark, config, QUIET)
+    study.run(spark, config, console)
+    text = console.export_text()
+    for title in ("Agreement with the truth", "Stratified evaluation over 2 to 2 strata", "Simpson's paradox under"):
+        assert title in text
+    values = {
+        (run_id, row["estimator"]): row["value"]
+        for run_id in ("small", "small-steep")
+        for row in Lake(spark, config.lake).rows(ESTIMATES, {"run_id": run_id})
+        if row["model"] == "c" and row["slice"] == "all"
+    }
+    assert values["small", "holdout"] == values["small-steep", "holdout"]
+    assert values["small", "snips"] != values["small-steep", "snips"]
+    pictures = {path.name for path in (run.folder / "report").glob("*.png")}
+    assert pictures == {f"small-{name}-{kind}.png" for name in ("own", "steep") for kind in ("strata", "taus")}
+    assert (run.folder / "report" / "small-study.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"propensity": None}, "the section propensity is needed"),
+        ({"study": {"kind": "simpson", "show": {"kind": "equal_width", "n": 9}}}, "n: 9} is not among evaluate.strata"),
+        ({"study": {"kind": "paradox"}}, "kind is ure or simpson"),
+    ],
+)
+def test_a_study_of_logged_feedback_that_cannot_be_made(change: dict[str, Any], message: str, small_run: Any) -> None:
+    logged_run(small_run)
+    small_run.config |= {"study": {"kind": "simpson"}} | change
+    with pytest.raises(ConfigError, match=message):
+        load(small_run.write())
+
+
+def test_a_study_of_logged_feedback_needs_a_reference(small_run: Any) -> None:
+    logged_run(small_run)
+    small_run.config["study"] = {"kind": "simpson"}
+    for name in ("truth", "exposures"):
+        small_run.config["inputs"].pop(name)
+    with pytest.raises(ConfigError, match=r"inputs\.truth or inputs\.exposures is needed"):
         load(small_run.write())

@@ -8,7 +8,19 @@ from pydantic import ValidationError
 from scipy.stats import chisquare, spearmanr
 
 from eval_engine.datasets import world as worlds
-from eval_engine.datasets.world import Pairs, World, exposed, item_ids, items_of, kept_truth, logged, ratings, user_ids
+from eval_engine.datasets.world import (
+    Pairs,
+    World,
+    exposed,
+    item_ids,
+    items_of,
+    kept_truth,
+    logged,
+    logged_to_split,
+    ratings,
+    shown_chance,
+    user_ids,
+)
 
 SMALL = World(users=400, items=120, exposures=8, shown=40, seed=7)
 DEMO = World(users=600, items=800, exposures=10, seed=5)
@@ -223,3 +235,39 @@ def test_a_world_that_does_not_fit_names_what_to_change() -> None:
         World(users=5, items=30, exposures=8, shown=40, frame="all_items")
     with pytest.raises(ValidationError, match="Extra inputs"):
         World.model_validate({"users": 5, "items": 500, "exposures": 8, "popularty_pull": 1})
+
+
+def test_the_chance_to_be_shown_is_the_share_of_draws() -> None:
+    world = World(users=2000, items=150, exposures=5, shown=40, seed=2, popularity_pull=1.0, prediction_pull=0.0)
+    chance = shown_chance(world, 0)
+    assert chance.sum() == pytest.approx(40)
+    assert np.allclose(chance, shown_chance(world, 17))  # nothing of the user without predictions
+    shares = np.bincount(np.concatenate([worlds._shown(world, u) for u in range(2000)]), minlength=150) / 2000
+    noise = np.sqrt(chance * (1 - chance) / 2000)
+    assert np.abs(shares - chance).max() < 0.01 + 4 * noise.max()
+    assert chance.min() < 0.05 < 0.9 < chance.max()
+    assert np.array_equal(shown_chance(with_knobs(world, shown=150, frame="all_items"), 0), np.ones(150))
+
+
+def test_true_propensities_weigh_held_out_pairs_up_to_all_that_is_not_trained_on() -> None:
+    knobs = {"ties": 0.2, "popularity_pull": 1.0, "prediction_pull": 0.3}
+    world = World(users=1500, items=150, exposures=5, shown=40, seed=2, **knobs)
+    share, rng = 0.3, np.random.default_rng(1)
+    weighted, squares, there = np.zeros(150), np.zeros(150), np.zeros(150)
+    for user in range(world.users):
+        pairs = logged_to_split(world, user, share)
+        assert same(pairs, logged(world, user))
+        held = rng.random(pairs.positions.size) < share
+        trained = np.zeros(150, bool)
+        trained[pairs.positions[~held]] = True
+        liked = ratings(world, user) > 3
+        assert pairs.propensities is not None
+        weights = (liked[pairs.positions] / pairs.propensities)[held]
+        weighted[pairs.positions[held]] += weights
+        squares[pairs.positions[held]] += weights**2
+        there += liked & ~trained
+    often = np.argsort(-items_of(world).log_popularity)
+    for some in np.array_split(often, 3):  # also where most pairs are logged
+        error = np.sqrt(squares[some].sum())
+        assert error < 0.12 * there[some].sum()
+        assert weighted[some].sum() == pytest.approx(there[some].sum(), abs=3 * error)
