@@ -107,9 +107,8 @@ def test_scikit_learn_of_whole_lists(name: str, function: Any, logged: Logged) -
 def test_rbp_by_hand(k: int, p: float, logged: Logged) -> None:
     theirs = {}
     for user, (score, positive) in logged.lists().items():
-        total, place = 0.0, 0
-        for item in sorted(range(score.size), key=lambda i: -score[i]):
-            place += 1
+        total = 0.0
+        for place, item in enumerate(sorted(range(score.size), key=lambda i: -score[i]), 1):
             if place <= k and positive[item]:
                 total += (1 - p) * p ** (place - 1)
         theirs[user] = total
