@@ -11,7 +11,7 @@ results_of. A line per estimator and metric:
 
     truth             the metric over the whole population: `full_micro` for snips and clipped recall, else `full_macro`
     target            snips recall: `full_micro`; all others: their own mean over draws
-    bias, bias_z      mean over draws minus target, and the same in units of its Monte Carlo error
+    bias, bias_z      mean over draws minus truth, and the same in units of its Monte Carlo error
     coverage          share of draws whose nominal 95 % interval contains the target; coverage_error: its standard error
     width             mean width of the intervals over that of the Poisson bootstrap intervals, over the same buckets
     effective         mean effective sample size, in pairs
@@ -143,8 +143,8 @@ def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
             "case": f"{name} {metric}",
             "truth": round(truth, 5),
             "target": round(target, 5),
-            "bias": round(float(value.mean() - target), 6),
-            "bias_z": round(float((value.mean() - target) / error), 2),
+            "bias": round(float(value.mean() - truth), 6),
+            "bias_z": round(float((value.mean() - truth) / error), 2),
             "coverage": round(covered, 4),
             "coverage_error": round(math.sqrt(covered * (1 - covered) / value.size), 4),
             "width": round(float(half.mean() / (1.96 * bootstrapped.mean())), 3),
