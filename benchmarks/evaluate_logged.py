@@ -12,7 +12,8 @@ cutoff and one kind of strata.
 
     python -m benchmarks.evaluate_logged --scale 0.02 --profile 30
 
-prints the 30 functions that take the most time when a file of ranks is added up in this process, without Spark tasks.
+prints the 30 functions that take the most time when a file of ranks is added up in this process, without Spark tasks;
+then those of a whole evaluation, of which tasks on workers are not seen.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import pstats
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -141,8 +143,15 @@ def profile(spark: SparkSession, lake: Lake, asked: RunConfig, n_lines: int) -> 
 
         summed()  # compiles
         print(f"{summed():.2f} s without the profiler")
-        profiler = cProfile.Profile()
-        profiler.runcall(summed)
+        _print_profile(summed, n_lines)
+    console = Console(stderr=True)
+    evaluate.run(spark, asked, console)
+    _print_profile(lambda: evaluate.run(spark, asked, console), n_lines)
+
+
+def _print_profile(work: Callable[[], object], n_lines: int) -> None:
+    profiler = cProfile.Profile()
+    profiler.runcall(work)
     for order in ("tottime", "cumulative"):
         pstats.Stats(profiler).sort_stats(order).print_stats(n_lines)
 
