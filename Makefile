@@ -63,11 +63,13 @@ bench-models: $(PEERS)  ## speed of scoring and training against bare torch and 
 bench-truth: $(READY)  ## every model on worlds whose truth is known: which are really better (10 minutes)
 	@$(BIN)/python -m benchmarks.models_truth
 
-bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, against one groupBy of Spark (10 minutes, 8 GB of disk)
+bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, against one groupBy of Spark (20 minutes, 8 GB of disk)
 	@$(BIN)/python -m benchmarks.evaluate
+	@$(BIN)/python -m benchmarks.evaluate_logged
 
-bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (10 minutes)
+bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (20 minutes)
 	@$(BIN)/python -m benchmarks.calibration
+	@$(BIN)/python -m benchmarks.calibration_logged
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3

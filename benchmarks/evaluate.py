@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,9 @@ from jobs.stage import stage
 
 MODELS, LABELS, ITEMS, CUTOFFS = 5, 20, 10_000, (1, 2, 5, 10, 20, 30, 50, 100, 200, 500)
 USERS, SHARE_POSITIVE, AT_ONCE = 1_000_000, 0.15, 100_000
+LABEL_SETS = ("random", "heldout", "truth")
 RUN = {"run_id": "bench"}
+Rows = Callable[[int, int, int], dict[str, pa.Array]]  # of a model: n users from the first
 
 
 def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
@@ -71,7 +74,7 @@ def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
     return {"user_id": pa.array(np.arange(first, first + n)), "candidates": counts, "scored": counts, "random": labels}
 
 
-def write_ranks(lake: Lake, n_users: int) -> None:
+def write_ranks(lake: Lake, n_users: int, rows: Rows = rows_of) -> None:
     """The ranks table, as jobs/rank.py writes it."""
     lake.create(RANKS, "BIGINT", RUN)
     files: list[WrittenFile] = []
@@ -80,9 +83,10 @@ def write_ranks(lake: Lake, n_users: int) -> None:
     for model in range(MODELS):
         for first in range(0, n_users, AT_ONCE):
             n = min(AT_ONCE, n_users - first)
-            columns = rows_of(model, first, n)
+            columns = rows(model, first, n)
+            (labels,) = (columns[name] for name in LABEL_SETS if name in columns)
+            columns |= {name: pa.nulls(n, labels.type) for name in LABEL_SETS if name not in columns}
             columns |= {
-                "truth": pa.nulls(n, columns["random"].type),
                 "top": pa.nulls(n, pa.struct(list(schema))),
                 "problem": pa.nulls(n, pa.string()),
             }
@@ -97,13 +101,13 @@ def write_ranks(lake: Lake, n_users: int) -> None:
     lake.commit(RANKS, files, RUN)
 
 
-def write_flat(folder: Path, n_users: int) -> None:
+def write_flat(folder: Path, n_users: int, rows: Rows = rows_of) -> None:
     """The same facts as flat rows."""
     for model in range(MODELS):
         for first in range(0, n_users, AT_ONCE):
             n = min(AT_ONCE, n_users - first)
-            columns = rows_of(model, first, n)
-            labels = columns["random"]
+            columns = rows(model, first, n)
+            (labels,) = (columns[name] for name in LABEL_SETS if name in columns)
             flat = {
                 name: labels.field(column).flatten()
                 for name, column in (("item_id", "items"), ("value", "values"), ("above", "above"), ("tied", "tied"))
