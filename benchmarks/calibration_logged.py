@@ -156,7 +156,7 @@ def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
 def main() -> None:
     """Print a line per estimator and metric."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--draws", type=int, default=2000)
+    options.add_argument("--draws", type=int, default=1200)
     options.add_argument("--users", type=int, default=4000)
     asked = options.parse_args()
     population()
