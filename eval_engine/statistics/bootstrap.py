@@ -13,6 +13,7 @@ undefined replicate has no standard error, interval or chance: few buckets contr
 replicates would understate its variance.
 """
 
+from functools import lru_cache
 from itertools import accumulate
 from math import factorial
 
@@ -75,7 +76,13 @@ def chance_best(ratios: Floats) -> Floats:
 
 
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:
-    """The weight of each bucket in these replicates, shape (replicates, n_buckets)."""
+    """The weight of each bucket in these replicates, shape (replicates, n_buckets); not to be changed."""
+    return _poisson_weights(seed, replicates.tobytes(), n_buckets)
+
+
+@lru_cache(maxsize=4)  # 8 MB each at most: every estimator and metric asks for the same
+def _poisson_weights(seed: int, numbers: bytes, n_buckets: int) -> Floats:
+    replicates = np.frombuffer(numbers, np.int64)
     buckets: Keys = np.arange(n_buckets, dtype=np.uint64)
     rows = mix(mix(np.array([seed % 2**64], np.uint64)) + replicates.astype(np.uint64))
     keys = mix(rows[:, None] + buckets)
