@@ -2,9 +2,9 @@
 users.
 
     >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
-    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro']
-    >>> [str(one) for one in formulas("recall")]
-    ['full_macro recall', 'traditional recall', 'holdout recall', 'ure_balanced recall', 'ure_macro recall', 'full_selected recall', 'ure_micro recall', 'full_micro recall']
+    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced']
+    >>> [str(one) for one in formulas("mrr") if one.terms is not undefined_terms]
+    ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr']
     >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
     ('URE macro', 'URE')
 

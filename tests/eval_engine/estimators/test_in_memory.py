@@ -120,7 +120,9 @@ def test_importing_it_starts_no_spark():
 
 
 def test_names_are_those_of_the_registry():
-    assert set(names()) == {name for name, _ in ALL}
+    weighted = {name for name in eval_engine.__all__ if name.startswith(("snips_", "clipped_", "ips_"))}
+    assert set(names()) == {name for name, _ in ALL} | weighted
+    assert names()["snips_recall_user"] == ("snips_user", "recall")
     assert set(eval_engine.__all__) <= set(dir(eval_engine))
     assert names()["ure_recall"] == ("ure_macro", "recall")
     assert names()["ure_recall_balanced"] == ("ure_balanced", "recall")
@@ -132,6 +134,27 @@ def drawn(seed=0, n_users=200, shift=0.0):
     scores = np.random.default_rng(7).normal(size=(n_users, 40)) + shift * positive
     shown = np.argsort(rng.random((n_users, 40)), axis=1)[:, :12]
     return rank_facts(scores, shown, np.take_along_axis(positive, shown, axis=1)), shown
+
+
+def test_weights_of_pairs():
+    """Users with positives at ranks 1 and 4, and 4, propensities 0.5 and 0.25, and 1."""
+    facts = rank_facts(SCORES, items=[[0, 3], [0, 1], [2]], values=[[1, 1], [1, 0], [0]])
+    p = [0.5, 0.25, 1.0, 0.5, 0.5]
+    assert eval_engine.snips_recall(facts, 1, propensity=p).value == pytest.approx(2 / 7)
+    assert eval_engine.snips_recall_user(facts, 1, propensity=p).value == pytest.approx((2 / 6 + 0) / 2)
+    assert eval_engine.clipped_recall(facts, 1, propensity=p, floor=0.5).value == pytest.approx(2 / 5)
+    ips = eval_engine.ips_recall(facts, 1, propensity=p)
+    assert ips.value == pytest.approx((2 / 2 + 0) / 2)
+    assert np.isnan([ips.standard_error, ips.low, ips.high]).all()
+    one = eval_engine.stratified(facts, "recall", 1, stratum=np.zeros(5))
+    assert one.value == eval_engine.holdout_recall(facts, 1).value
+    two = eval_engine.stratified(facts, "recall", 1, stratum=[0, 1, 1, 1, 1])
+    assert two.value == pytest.approx(1 / 5 * 1 + 4 / 5 * 0)
+    balanced = eval_engine.stratified(facts, "recall", 1, stratum=[0, 1, 1, 1, 1], propensity=p)
+    assert balanced.value == pytest.approx(2 / 11)
+    for bad in ([0.5] * 4, [0.5, 0.0, 1, 1, 1], [0.5, np.nan, 1, 1, 1], [0.5, 1.5, 1, 1, 1], None):
+        with pytest.raises(ValueError, match="propensity"):
+            eval_engine.snips_recall(facts, 1, propensity=bad)
 
 
 def test_the_names_of_the_tables_give_the_same():
