@@ -19,14 +19,23 @@ from matplotlib.figure import Figure
 from eval_engine.plain_text import plain
 from eval_engine.report.plot_orders import INK, MUTED, PALE
 from eval_engine.report.scheme import Scheme
-from eval_engine.report.simpson_tables import KINDS, SHARES, SimpsonReport
+from eval_engine.report.simpson_tables import KINDS, SimpsonReport
 from eval_engine.report.study_plot import COLOURS, LINES, figure_with_title, png
 from eval_engine.statistics.agreement import agreement
 from eval_engine.storage.atomic_file import write_atomically
-from eval_engine.studies.simpson import HOLDOUT, Evaluated, line_of, points, slicing_of, strata_summaries, values_of
+from eval_engine.studies.simpson import (
+    HOLDOUT,
+    SHARES,
+    SINGLE,
+    Evaluated,
+    line_of,
+    points,
+    slicing_of,
+    strata_summaries,
+    values_of,
+)
 
 COLUMNS = 4  # panels in a row
-SINGLE = ("snips", "snips_user")  # estimators without strata that the picture of tau has as level lines
 
 
 def save_scatter(report: SimpsonReport, run: Evaluated, path: str | Path) -> Path:
@@ -55,7 +64,7 @@ def _scatter(report: SimpsonReport, run: Evaluated) -> Figure:
         x, y = points(truth, values_of(run.estimates, HOLDOUT, name))
         _draw_points(axes, x, y)
         tau = agreement(y, x).kendall if x.size else math.nan
-        own = "holdout" if name == "all" else f"holdout in {name.rpartition('=')[2]}"
+        own = HOLDOUT if name == "all" else f"{HOLDOUT} in {name.rpartition('=')[2]}"
         axes.set_title(own + ("" if math.isnan(tau) else f": τ = {tau:.2f}"), size=11.5, color=INK, pad=8)
         axes.set_xlabel(report.reference, labelpad=4)
     for axes in grid.flat[len(names) :]:

@@ -22,7 +22,9 @@ from eval_engine.report.scheme import Scheme
 from eval_engine.report.study_tables import UNDEFINED, figure_html
 from eval_engine.storage.atomic_file import write_atomically
 from eval_engine.studies.simpson import (
+    HOLDOUT,
     LEVEL,
+    SHARES,
     Evaluated,
     Instance,
     StrataSummary,
@@ -33,7 +35,6 @@ from eval_engine.studies.simpson import (
 )
 
 KINDS = {"equal_width": "equal width", "equal_count": "equal count"}
-SHARES = {"stratified": "pairs (eq. 4)", "stratified_balanced": "inverse propensity"}
 
 
 class SimpsonReport(NamedTuple):
@@ -84,7 +85,7 @@ def headline(report: SimpsonReport) -> str:
     if not rows:
         return "No estimate can be compared with the reference"
     tau, name, propensities = max(rows)
-    base = next((row["kendall"] for row in report.runs[0].agreement if row["estimator"] == "holdout"), None)
+    base = next((row["kendall"] for row in report.runs[0].agreement if row["estimator"] == HOLDOUT), None)
     return f"Kendall's tau with the {report.reference}: holdout {_number(base, 2)}, at best {tau:.2f} ({name}, " + (
         f"propensities: {plain(propensities)})"
     )

@@ -29,6 +29,8 @@ from eval_engine.evaluation.spec import ALL, Strata
 from eval_engine.statistics.agreement import agreement
 
 HOLDOUT = "holdout"
+SINGLE = ("snips", "snips_user")  # estimators without strata that the picture of tau has as level lines
+SHARES = {"stratified": "pairs (eq. 4)", "stratified_balanced": "inverse propensity"}  # of strata, in words
 STRATIFIED = re.compile(r"(stratified|stratified_balanced)\((equal_width|equal_count)=(\d+)\)")
 LEVEL = 0.05  # of the paper's tests
 SLICES_FAVOURED = ("reversed", "vanishes")  # flags that tests support

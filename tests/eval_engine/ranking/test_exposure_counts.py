@@ -80,10 +80,10 @@ def blocks(shards: list[tuple[dict[str, int], pa.RecordBatch]], folder: Any) -> 
     batch = pa.RecordBatch.from_pydict(
         {"block": pa.array([b for b, _ in rows], pa.int64()), "rows": pa.array([r for _, r in rows], pa.binary())}
     )
-    (told,) = add_blocks(
+    (blocks,) = add_blocks(
         Ranking(ITEMS, 5, (str(folder / "catalogue"),), "error", "all_items", ("random",), ()), exposed
     )(iter([batch.slice(0, 3), batch.slice(3)]))
-    return exposed, [from_json(row) for row in told.column("told").to_pylist()]
+    return exposed, [from_json(row) for row in blocks.column("block").to_pylist()]
 
 
 @pytest.mark.parametrize("unseen", [True, False])
