@@ -38,6 +38,7 @@ from eval_engine.lake.rows import Row, as_dicts, write_rows
 from eval_engine.lake.spark_table import has_table, make_spark_table, quoted, with_new_columns
 from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.spark.object_store import check_store
+from eval_engine.spark.running_tasks import wait_for_tasks
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.stored_file import full_path, located
 from eval_engine.tables import Table
@@ -227,7 +228,15 @@ class Lake:
     ) -> list[WrittenFile]:
         """Like replace, with files that `write` writes to the table's folder (replace_files); the table must exist."""
         expected = self._expected.get(table.name)
-        files = replace_files(self.uri(table), table, where, write, except_models, expected)
+
+        def written(attempt: str) -> list[WrittenFile]:
+            try:
+                return write(attempt)
+            except Exception:
+                wait_for_tasks(self.spark)  # else one of them may write a file after the files were deleted
+                raise
+
+        files = replace_files(self.uri(table), table, where, written, except_models, expected)
         self._watch_on(table, where)
         return files
 
