@@ -176,7 +176,8 @@ RANKS = Table(
 STATISTICS = Table(
     name="statistics",
     about="Sums over the users of a bucket of each estimate's numerator a and denominator b. They are exact, so they "
-    "do not depend on partitioning, and sums of several buckets and runs may be added.",
+    "do not depend on partitioning, and sums of several buckets and runs may be added. Rows of metric (weight) and (pairs) "
+    "are of held-out pairs: a is the sum of their weights, a_high the largest weight, n_users the number of pairs.",
     columns=(
         RUN_ID,
         MODEL,

@@ -51,9 +51,9 @@ from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
 
-# bytes of statistics, 1 GB in memory at most, that do not grow with users or items: Spark's way to them and back takes
-# ten times as long as the work
-SMALL_STATISTICS = 256 * 2**20
+# bytes of statistics, which do not grow with users or items: up to this size they are read by one process, since
+# Spark's way to them and back takes ten times as long as the work
+SMALL_STATISTICS = 64 * 2**20
 SMALL_BYTES = 128 * 2**20  # of ranks: below this size, starting Spark tasks takes longer than the work
 
 
@@ -137,7 +137,14 @@ def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:
     if config.propensity is None:
         lake.put(STRATA, [], run_id)
         return None
-    (fit,) = lake.rows(PROPENSITY_FITS, run_id)
+    fits = lake.rows(PROPENSITY_FITS, run_id)
+    if not fits or fits[0]["method"] != config.propensity.method:
+        made = f"by method {fits[0]['method']}" if fits else "by no job"
+        raise DataError(
+            f"propensity_fits: the propensities of run_id={config.run_id} were made {made}, but the config asks for "
+            f"method {config.propensity.method}. Run jobs/propensity.py with this run_id."
+        )
+    fit = fits[0]
     items, users = lake.read(PROPENSITIES, config.run_id), lake.read(PROPENSITY_USERS, config.run_id)
     tables = propensity_tables(fit, config.propensity.floor, items, users, config.evaluate.strata)
     lake.put(STRATA, tables.rows, run_id)

@@ -4,7 +4,8 @@
 
 Reads nothing. Writes catalogue, feedback, exposures and truth, each replaced whole, or left alone if the same world
 made it (Delta tables only: Parquet does not keep what made it). With a `split` section, logged feedback is written to
-its log instead, and if the split is random, with the true propensity of each pair. Spark is started only if a table is missing.
+its log instead, and if the split is random, with the true propensity of each pair. Spark is started only if a table is
+missing.
 """
 
 from importlib.metadata import version

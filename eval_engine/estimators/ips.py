@@ -5,8 +5,8 @@
     snips        sum_u sum_i w c / sum_u sum_i w       consistent for the pooled metric over all positives if p is right
     snips_user   mean over users of sum_i w c / sum_i w      equals holdout for users with one positive
     clipped      snips with max(p, floor), p scaled to at most 1: less variance, more bias
-    ips          mean over users of sum_i w c / |S_u|, p scaled to at most 1: as published; it estimates nothing, because
-                 its weights do not add up to 1
+    ips          mean over users of sum_i w c / |S_u|, p scaled to at most 1: as published; it estimates nothing,
+                 because its weights do not add up to 1
 
 Precision needs weights that add up to the number of pairs, which only logged propensities have. A user's MAP, MRR, hit
 rate and R-precision are no sums over positives, so weights do not define them.

@@ -26,7 +26,7 @@ from eval_engine.statistics.bucket_sums import LIMB, N_COARSE
 from eval_engine.statistics.ratio import SCALE
 
 Doubles = npt.NDArray[np.float64]
-WEIGHT, PAIRS = "weight", "pairs"  # metrics of the rows in the statistics table
+WEIGHT, PAIRS = "(weight)", "(pairs)"  # metrics of the rows in the statistics table: not names that a metric can have
 CARRY = np.int64(2**62)  # of a rest: no sum of rests comes near the end of an int64
 HELDOUT = "heldout"  # estimator of the rows of test pairs
 

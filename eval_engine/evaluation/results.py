@@ -214,8 +214,7 @@ def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
         a, b = (np.array([getattr(m, name) for m in group.models]) for name in ("a", "b"))
         errors = None if group.about.estimator.combine is None else values.errors
         names = tuple(m.name for m in group.models)
-        estimator = group.about.estimator._replace(name=group.key[0])  # with its strata: stratified(equal_count=5)
-        valued = Valued(estimator, names, values.values, np.where(unknown[:, None], np.nan, a), b, errors)
+        valued = Valued(group.about.estimator, names, values.values, np.where(unknown[:, None], np.nan, a), b, errors)
         by_metric.setdefault((group.key[1], group.key[2]), []).append(valued)
     settings = Bootstrap(asking.confidence, asking.replicates, asking.seed)
     return [row for (metric, k), own in by_metric.items() for row in agreement_rows(metric, k, own, settings)]

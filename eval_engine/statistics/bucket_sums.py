@@ -109,6 +109,8 @@ def add_scaled(
     made. bounds: of each user the number in the two following arrays, or -1; totals with every tie broken against and
     for the model. out: is filled with the numerators.
     """
+    if not active.size:
+        return
     if active.size > MOST_AT_ONCE:
         for start in range(0, active.size, MOST_AT_ONCE):
             add_scaled(sums, total, factors, denominators, active[start : start + MOST_AT_ONCE], rows, bounds, out)

@@ -10,6 +10,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from eval_engine.errors import DataError
+from eval_engine.lake.lake import Lake
+from eval_engine.propensity.settings import Logged
 from eval_engine.propensity.strata import strata_edges, strata_of
 from jobs import evaluate
 from jobs.cli import load
@@ -194,6 +197,18 @@ def test_models_are_compared_but_not_by_ips(logged: Any) -> None:
     names = {row["estimator"] for row in rows(logged, "comparisons") if row["slice"] == "all"}
     assert {"snips", "clipped", "snips_user", "stratified(equal_count=3)", "open_loop"} <= names
     assert "ips" not in names
+
+
+def test_propensities_of_another_method_or_of_no_job(logged: Any, spark: SparkSession) -> None:
+    config = load(logged.write())
+    other = config.model_copy(update={"propensity": Logged(method="logged")})
+    with pytest.raises(
+        DataError, match=r"run_id=small were made by method power, but the config asks for method logged"
+    ):
+        evaluate.propensities_of(Lake(spark, config.lake), other)
+    new = config.model_copy(update={"run_id": "new"})
+    with pytest.raises(DataError, match=r"run_id=new were made by no job.* Run jobs/propensity.py with this run_id"):
+        evaluate.propensities_of(Lake(spark, config.lake), new)
 
 
 def test_spark_workers_give_the_same_tables(logged: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
