@@ -50,6 +50,7 @@ from eval_engine.estimators.stratified import combine_strata
 from eval_engine.estimators.user_batch import Propensities, UserBatch, batch_of
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.slice_order import slice_order
 from eval_engine.metric import KINDS, Metric
 from eval_engine.statistics import ratio
 from eval_engine.statistics.balanced import Strata
@@ -109,7 +110,8 @@ def evaluate(
                 f"slice must have a code for each of the {facts.value.size} pairs, found shape {codes.shape}"
             )
         distinct, numbers = np.unique(codes, return_inverse=True)
-        sliced, users, code_of = view.sliced(numbers.reshape(1, -1)[:, view.positive])
+        order = slice_order(view.offsets, numbers.reshape(1, -1)[:, view.positive])
+        sliced, users, code_of = view.sliced(order), order.users, order.slices
         parts = terms.of(batch, sliced, users, own.k, ties, **own.parameters)
         nobody = view.no_positives
         empty = terms.of(batch, nobody, np.arange(facts.n_users), own.k, ties, **own.parameters)

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Bools, Ints
-from eval_engine.kernels.gain import gain_table, gained, gained_after
+from eval_engine.kernels.gain import gain_table, gained, gained_after, interpolated
 from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
-from eval_engine.kernels.slice_order import slice_order
+from eval_engine.kernels.slice_order import SliceOrder
 
 Doubles = npt.NDArray[np.float64]
 
@@ -71,7 +71,9 @@ class Labelled:
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
         self._active: dict[int, Ints] = {}
-        self._apart: dict[int, tuple[Ints, Labelled, Ints, Ints]] = {}  # by id of codes, which are kept
+        self._active_views: dict[int, Labelled] = {}
+        self._tables: dict[tuple[str, tuple[int, ...], str], Doubles] = {}
+        self._apart: dict[int, tuple[SliceOrder, Labelled]] = {}  # by id of the order, which is kept
 
     @property
     def n_users(self) -> int:
@@ -109,6 +111,14 @@ class Labelled:
             self._active[k] = np.flatnonzero(self.first < k)
         return self._active[k]
 
+    def active_view(self, k: int) -> "Labelled":
+        """The active users at k."""
+        if k not in self._active_views:
+            view = self.of(self.active(k))
+            view._cutoffs = self._cutoffs  # the parent may have no sums
+            self._active_views[k] = view
+        return self._active_views[k]
+
     @cached_property
     def tied_view(self) -> tuple[Ints, "Labelled"]:
         """The users with a positive that is tied with another candidate, and their view: only their bounds differ from
@@ -137,15 +147,11 @@ class Labelled:
             self._some = users, self._view(users, offsets, index, True)
         return self._some[1]
 
-    def sliced(self, codes: Ints) -> tuple["Labelled", Ints, Ints]:
-        """Each user once for each slice with one of the user's positives, with the positives of that slice; the users'
-        numbers, and the slices. codes: the slices of the positives, (n, n_positives), -1 for none, no slice in two
-        rows; the view is made once for each array.
-        """
-        if id(codes) not in self._apart:
-            users, slices, offsets, index = slice_order(self.offsets, codes)
-            self._apart[id(codes)] = codes, self._view(users, offsets, index, False), users, slices
-        return self._apart[id(codes)][1:]
+    def sliced(self, order: SliceOrder) -> "Labelled":
+        """Each entry of a user and a slice with the positives of that slice; made once for each order."""
+        if id(order) not in self._apart:
+            self._apart[id(order)] = order, self._view(order.users, order.offsets, order.positives, False)
+        return self._apart[id(order)][1]
 
     @cached_property
     def no_positives(self) -> "Labelled":
@@ -224,6 +230,13 @@ class Labelled:
         places = self.offsets, self.above, self.tied
         return self._at(gain, k, ties, lambda ks: gained(gain, places, ks, ties, self.weight))
 
+    def table(self, what: str, cutoffs: tuple[int, ...], ties: str) -> Doubles:
+        """The sums at several cutoffs, (n_cutoffs, n_users)."""
+        key = what, cutoffs, ties
+        if key not in self._tables:
+            self._tables[key] = np.stack([self.summed(what, k, ties) for k in cutoffs])
+        return self._tables[key]
+
     def summed(self, what: str, k: int, ties: str) -> Doubles:
         """`precisions`, or what is gained."""
         return self.precisions(k, ties) if what == "precisions" else self.gained(what, k, ties)
@@ -298,8 +311,7 @@ class Labelled:
     def ideal_dcg(self, k: int, n_positive: Doubles) -> Doubles:
         """The DCG at k of a list that begins with this many positives, linear between whole numbers."""
         longest = int(min(k, max(1.0, np.ceil(n_positive.max(initial=1.0)))))
-        sums = gain_table("discount", longest)[1]
-        return np.interp(n_positive, np.arange(sums.size), sums)
+        return interpolated(gain_table("discount", longest)[1], n_positive)
 
     def ideal_weighted(self, k: int) -> Doubles:
         """The DCG at k of a list that begins with the user's positives in falling order of their weights."""

@@ -90,11 +90,10 @@ class PairWeights:
             self._add(estimator.name, WEIGHT, everything, weight, cut)
             for codes in slices.users:
                 self._add(estimator.name, WEIGHT, np.repeat(codes, counts), weight, cut)
-            of_positives = slices.of(view.label_set, self._by_pair[estimator.name])
-            if len(of_positives):
-                sliced, _, code = view.sliced(of_positives)
-                own = estimator.share(batch, sliced)
-                self._add(estimator.name, WEIGHT, np.repeat(code, np.diff(sliced.offsets)), own, cut[sliced.index])
+            if by_pair := self._by_pair[estimator.name]:
+                order = slices.order(view, by_pair)
+                own, codes = estimator.share(batch, view.sliced(order)), np.repeat(order.slices, np.diff(order.offsets))
+                self._add(estimator.name, WEIGHT, codes, own, cut[order.positives])
         if slices.pairs is not None:
             facts = batch.labels[HELDOUT].facts
             inverse, bucket = 1 / batch.propensity(HELDOUT), np.repeat(coarse, facts.n_labels)

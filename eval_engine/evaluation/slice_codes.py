@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import LabelSet, Propensities
 from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.spec import EvaluationSpec, LabelledPairs, Slicing
 from eval_engine.kernels.arrays import Bools, Ints
+from eval_engine.kernels.slice_order import SliceOrder, slice_order
 from eval_engine.kernels.xxhash64 import xxhash64
 
 
@@ -28,16 +30,17 @@ class SliceCodes:
         """
         self.users, self.pairs = users, pairs
         self._positives = positives or {}
-        self._stacked: dict[tuple[str, tuple[int, ...]], Ints] = {}
+        self._orders: dict[tuple[str, tuple[int, ...]], SliceOrder] = {}
 
-    def of(self, label_set: str, slicings: tuple[int, ...]) -> Ints:
-        """The slices of the positives of a label set in some slicings, (n, n_positives): the same array each time."""
-        key = label_set, slicings
-        if key not in self._stacked:
-            own = self._positives.get(label_set, {})
+    def order(self, view: Labelled, slicings: tuple[int, ...]) -> SliceOrder:
+        """The positives of a view by user and slice of some slicings: the same for every view of a label set."""
+        key = view.label_set, slicings
+        if key not in self._orders:
+            own = self._positives.get(view.label_set, {})
             parts = [own[number] for number in slicings if number in own]
-            self._stacked[key] = np.concatenate(parts) if parts else np.empty((0, 0), np.int64)
-        return self._stacked[key]
+            codes = np.concatenate(parts) if parts else np.empty((0, view.above.size), np.int64)
+            self._orders[key] = slice_order(view.offsets, codes)
+        return self._orders[key]
 
 
 def slice_codes(

@@ -37,7 +37,9 @@ from eval_engine.statistics.bucket_sums import (
     NOTHING_KEPT,
     Factors,
     Sums,
+    accumulated,
     add,
+    add_cutoffs,
     add_denominators,
     add_numerators,
     add_scaled,
@@ -47,6 +49,7 @@ from eval_engine.statistics.bucket_sums import (
 )
 
 NO_FACTOR = np.empty(0)
+DENSE = 1 << 20  # combinations of the three numbers of a stratum that are looked up in a table
 
 
 class UserSums:
@@ -129,7 +132,8 @@ class _GroupSums:
         n_cells, n_slices = len(group.cells), len(spec.slice_names())
         whole = (N_COARSE, COARSE) if stratified else (N_BUCKETS, 0)
         self._whole = _Rows(n_cells, 1, *whole, EVERYTHING, stratified)
-        self._slices = _Rows(n_cells, n_slices, N_COARSE, COARSE, 0, stratified) if n_slices else None
+        changes = self._formula.scaled is not None
+        self._slices = _Rows(n_cells, n_slices, N_COARSE, COARSE, 0, stratified, changes) if n_slices else None
         self._by_pair = spec.slicings_of_pairs(self._estimator)
         self._zero = _Rows(n_cells, 1, N_COARSE, COARSE, ZERO, stratified) if self._by_pair else None
 
@@ -142,14 +146,16 @@ class _GroupSums:
         compared: Mapping[tuple[str, Metric], int],
         values: npt.NDArray[np.float32],
     ) -> None:
-        """Add users, and fill in the values on which models are compared. places_of: by view of slices of items: the
-        place of each of its users; filled in.
+        """Add users, and fill in the values on which models are compared. places_of: by id of the codes, and of each
+        order of positives by slice: the place of each user; filled in.
         """
         view, coarse = self._estimator.view(batch), bucket % N_COARSE
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
         if self._slices is not None and len(codes.users):
-            places.append((self._slices, self._slices.of(codes.users * N_COARSE + coarse, kinds), False))
+            if id(codes) not in places_of:  # the same for every group
+                places_of[id(codes)] = codes.users * N_COARSE + coarse
+            places.append((self._slices, self._slices.of(places_of[id(codes)], kinds), False))
         self._add(batch, view, slice(None), places, compared, values)
         if self._slices is None or self._zero is None:
             return
@@ -157,11 +163,15 @@ class _GroupSums:
         empty = self._empty(batch, nobody)
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
-        add(self._zero.base, empty, None, rows)
-        sliced, users, code = view.sliced(codes.of(view.label_set, self._by_pair))
-        if id(sliced) not in places_of:  # the same for every group of this view
-            places_of[id(sliced)] = code * N_COARSE + coarse[users]
-        place = places_of[id(sliced)]
+        if self._formula.denominator is None:
+            add(self._zero.base, empty, None, rows)
+        else:
+            add_denominators(self._zero.base, empty.denominator, rows)
+        order = codes.order(view, self._by_pair)
+        sliced, users = view.sliced(order), order.users
+        if id(order) not in places_of:  # the same for every view of the label set
+            places_of[id(order)] = order.slices * N_COARSE + coarse[users]
+        place = places_of[id(order)]
         if kinds0 is None and self._formula.denominator:
             self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
             return
@@ -194,11 +204,10 @@ class _GroupSums:
             return
         denominator = self._formula.denominators(batch, view, users)
         for sums, rows, _ in places:
-            for row in np.atleast_2d(rows):
-                if replaced is None:
-                    add_denominators(sums.base, denominator, row)
-                else:
-                    exchange_denominators(sums.base, replaced, denominator, row)
+            if replaced is None:
+                add_denominators(sums.base, denominator, rows)
+            else:
+                exchange_denominators(sums.base, replaced, denominator, rows)
         if self._formula.scaled is not None:
             self._add_scaled(batch, view, users, places, denominator, compared, values)
             return
@@ -227,7 +236,35 @@ class _GroupSums:
     ) -> None:
         """Add the numerators of the users of a view, where they are scaled sums."""
         assert self._formula.scaled is not None
-        weight, ties = self._formula.weights(batch, view, users), self._spec.ties
+        ties, unbounded = self._spec.ties, [(sums, rows) for sums, rows, bounded in places if not bounded]
+        if unbounded:
+            last = max(metric.k for metric in self._group.metrics)
+            active, some = view.active(last), view.active_view(last)
+            named = active if isinstance(users, slice) else users[active]
+            scaled = [self._formula.scaled(some, metric.k, **metric.parameters) for metric in self._group.metrics]
+            weight = self._formula.weights(batch, some, named)
+            ks = tuple(metric.k for metric in self._group.metrics)
+            totals = some.table(scaled[0].what, ks, ties)
+            factors = Factors(*map(_by_cutoff, *((*one[1:], weight) for one in scaled)))
+            for sums, rows in unbounded:
+                add_cutoffs(sums.cells, totals, factors, denominator[active], rows[..., active])
+        for sums, rows, bounded in places:
+            if bounded:
+                self._add_bounded(batch, view, sums, rows, denominator, compared, values)
+
+    def _add_bounded(
+        self,
+        batch: UserBatch,
+        view: Labelled,
+        sums: "_Rows",
+        rows: Ints,
+        denominator: npt.NDArray[np.float64],
+        compared: Mapping[tuple[str, Metric], int],
+        values: npt.NDArray[np.float32],
+    ) -> None:
+        """Add the numerators of all users, with bounds over ties."""
+        assert self._formula.scaled is not None
+        weight, ties = self._formula.weights(batch, view, slice(None)), self._spec.ties
         for n, metric in enumerate(self._group.metrics):
             what, *given = self._formula.scaled(view, metric.k, **metric.parameters)
             factors = Factors(*(NO_FACTOR if one is None else one for one in (*given, weight)))
@@ -235,13 +272,10 @@ class _GroupSums:
             number = compared.get((str(self._formula), metric))
             kept = NOTHING_KEPT if number is None else values[number]
             kept[:] = 0.0
-            for sums, rows, bounded in places:
-                bounds = None
-                if bounded:
-                    tied = view.tied_view[1]
-                    low, high = (tied.summed(what, metric.k, one) for one in ("strict", "optimistic"))
-                    bounds = view.tied_number, low, high
-                add_scaled(sums.cell(n), total, factors, denominator, active, rows, bounds, kept)
+            tied = view.tied_view[1]
+            low, high = (tied.summed(what, metric.k, one) for one in ("strict", "optimistic"))
+            bounds = view.tied_number, low, high
+            add_scaled(sums.cell(n), total, factors, denominator, active, rows, bounds, kept)
             kept[denominator == 0 if kept.size else slice(0)] = np.nan
 
     def _keep(
@@ -303,19 +337,28 @@ class _Rows:
     """Sums of one group of cells by slice, bucket and stratum; strata are numbered in order of appearance."""
 
     def __init__(
-        self, n_cells: int, n_slices: int, n_buckets: int, first_bucket: int, first_slice: int, stratified: bool
+        self,
+        n_cells: int,
+        n_slices: int,
+        n_buckets: int,
+        first_bucket: int,
+        first_slice: int,
+        stratified: bool,
+        changes: bool = False,
     ) -> None:
+        """changes: the sums of a cell are what changed since the cell before."""
+        self._changes = changes
         self._n_buckets, self._first_bucket, self._first_slice = n_buckets, first_bucket, first_slice
         self._n_places = n_slices * n_buckets
         self._strata: dict[tuple[int, ...], int] = {} if stratified else {NO_STRATUM: 0}
         self._row_of = np.full(0, -1, np.int64)  # by n_places stratum + place; -1: not seen yet
         self._seen = np.empty(0, np.int64) if stratified else np.arange(self._n_places)  # the same, by row
         self.base = no_sums(self._seen.size)
-        self._cells = no_sums(n_cells, self._seen.size)
+        self.cells = no_sums(n_cells, self._seen.size)
 
     def cell(self, n: int) -> Sums:
         """The sums of one cell."""
-        return Sums(*(x[n] for x in self._cells))
+        return Sums(*(x[n] for x in self.cells))
 
     def of(self, place: Ints, kinds: Ints | None) -> Ints:
         """The row of each user, by place (slice and bucket; one of each user, or several, (n, n_users)) and stratum
@@ -335,9 +378,9 @@ class _Rows:
             self._row_of[new] = np.arange(self._seen.size, self._seen.size + new.size)
             self._seen = np.concatenate([self._seen, new])
             self.base = Sums(*(np.concatenate(both) for both in zip(self.base, no_sums(new.size), strict=True)))
-            n_cells = self._cells.counts.shape[0]
-            self._cells = Sums(
-                *(np.concatenate(both, axis=1) for both in zip(self._cells, no_sums(n_cells, new.size), strict=True))
+            n_cells = self.cells.counts.shape[0]
+            self.cells = Sums(
+                *(np.concatenate(both, axis=1) for both in zip(self.cells, no_sums(n_cells, new.size), strict=True))
             )
         rows: Ints = self._row_of[code]
         return rows
@@ -346,7 +389,9 @@ class _Rows:
         """As rows of ROW: those of the group, and of each cell."""
         strata = np.array(list(self._strata), np.int64).reshape(-1, 3)
         place = self._seen % self._n_places
-        for sums, number in ((self.base, -1 - group), *((self.cell(n), cell) for n, cell in enumerate(cells))):
+        of_cells = accumulated(self.cells) if self._changes else self.cells
+        each = (Sums(*(x[n] for x in of_cells)) for n in range(len(cells)))
+        for sums, number in ((self.base, -1 - group), *zip(each, cells, strict=True)):
             some = np.flatnonzero(sums.counts.any(axis=1) | sums.whole.any(axis=1) | sums.part.any(axis=1))
             found = np.empty(some.size, ROW)
             found["cell"] = number
@@ -358,14 +403,28 @@ class _Rows:
             yield found
 
 
+def _by_cutoff(*arrays: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:
+    """A factor at each cutoff: (n_cutoffs, n_users), or one row where it is always the same, or none."""
+    first = arrays[0]
+    if first is None:
+        return np.empty((0, 0))
+    return first[None] if all(one is first for one in arrays) else np.stack(arrays)  # type: ignore[arg-type]
+
+
 def _distinct(kinds: Ints) -> tuple[Ints, Ints]:
     """The different strata, and the number of each user's."""
     if not kinds.size:
         return kinds.reshape(0, 3), np.empty(0, np.int64)
-    if kinds.min() >= 0 and kinds.max() < 1 << 21:
-        code = (kinds[:, 0] << 42) + (kinds[:, 1] << 21) + kinds[:, 2]
-        _, first, which = np.unique(code, return_index=True, return_inverse=True)
-        return kinds[first], which.reshape(-1)
+    least, largest = (np.array([getattr(kinds[:, n], end)() for n in range(3)]) for end in ("min", "max"))
+    sizes = largest - least + 1
+    if np.prod(sizes.astype(np.float64)) <= DENSE:  # mostly users with the same numbers of exposures and candidates
+        code = ((kinds[:, 0] - least[0]) * sizes[1] + kinds[:, 1] - least[1]) * sizes[2] + kinds[:, 2] - least[2]
+        seen = np.zeros(int(np.prod(sizes)), np.int64)
+        seen[code] = 1
+        some = np.flatnonzero(seen)
+        seen[some] = np.arange(some.size)
+        rest, last = np.divmod(some, sizes[2])
+        return np.stack([*np.divmod(rest, sizes[1]), last], axis=1) + least, seen[code]
     distinct, which = np.unique(kinds, axis=0, return_inverse=True)
     return distinct, which.reshape(-1)
 

@@ -50,8 +50,9 @@ def gained(
     policy, ks, (gains, sums) = _settings(gain, places, cutoffs, ties)
     offsets, above, tied = places
     out = np.zeros((ks.size, offsets.size - 1))
-    _gained(offsets, above, tied, np.empty(0) if weight is None else weight, gains, sums, ks, policy, out)
-    return out
+    order = np.argsort(-ks, kind="stable")  # the largest cutoff first: a place beyond it is beyond all
+    _gained(offsets, above, tied, np.empty(0) if weight is None else weight, gains, sums, ks[order], policy, out)
+    return out[::-1] if (np.diff(order) == -1).all() else out[np.argsort(order)]
 
 
 def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, level: Doubles) -> Doubles:
@@ -65,6 +66,15 @@ def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: 
     offsets, above, tied = places
     out = np.zeros((ks.size, offsets.size - 1))
     _gained_after(offsets, above, tied, level, gains, sums, ks, policy, out)
+    return out
+
+
+def interpolated(table: Doubles, place: Doubles) -> Doubles:
+    """The table at each place, linear between whole numbers, as np.interp; its last value beyond its end. No place is
+    negative or NaN.
+    """
+    out = np.empty(place.size)
+    _interpolated(table, place, out)
     return out
 
 
@@ -85,20 +95,34 @@ def _settings(
 
 
 @compiled
+def _interpolated(table, place, out):  # type: ignore[no-untyped-def]
+    last = table.size - 1
+    for i in range(place.size):
+        at = int(min(place[i], last))
+        out[i] = table[last] if at == last else (table[at + 1] - table[at]) * (place[i] - at) + table[at]
+
+
+@compiled
 def _gained(offsets, above, tied, weight, gains, sums, cutoffs, policy, out):  # type: ignore[no-untyped-def]
+    """cutoffs: in falling order."""
     for user in range(offsets.size - 1):
         for p in range(offsets[user], offsets[user + 1]):
             first, level = np.int64(above[p]), np.int64(tied[p])
             w = weight[p] if weight.size else 1.0
+            if w == 0.0 and level >= 0:
+                continue
+            if level == 0 or (policy == 2 and level > 0) or level < 0:
+                one = w * gains[first + 1] if level >= 0 and first < cutoffs[0] else np.nan
+                for n in range(cutoffs.size):
+                    if first >= cutoffs[n]:
+                        break
+                    out[n, user] += one
+                continue
             for n in range(cutoffs.size):
                 k = cutoffs[n]
                 if first >= k:
-                    continue
-                if level < 0:
-                    one = np.nan
-                elif policy == 2 or level == 0:
-                    one = gains[first + 1]
-                elif policy == 1:
+                    break
+                if policy == 1:
                     one = gains[first + level + 1] if first + level + 1 <= k else 0.0
                 else:
                     one = (sums[min(first + level + 1, k)] - sums[first]) / (level + 1)

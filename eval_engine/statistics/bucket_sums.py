@@ -8,7 +8,7 @@ run and machine:
 Numbers are rounded once to a multiple of 1e-12 and added as integers, with whole parts and fractions kept separately:
 any order of addition gives the same bits, and a term can be subtracted again exactly. Most users have no hit:
 denominators are summed once for all cutoffs (add_denominators), and each cutoff adds the numerators of the few users
-with a hit (add_numerators, add_scaled).
+with a hit (add_numerators, add_scaled), or only what changed since the cutoff before (add_cutoffs, accumulated).
 """
 
 from typing import NamedTuple
@@ -62,10 +62,13 @@ def add(
     _refuse(a, b, *_add(a, b, low, high, row, sign, *sums))
 
 
-def add_denominators(sums: Sums, b: Doubles, row: Ints, sign: int = 1) -> None:
-    """The same for users whose numerators are 0 or are added later."""
-    nothing = np.zeros(b.size)
-    add(sums, (nothing, b), None, row, sign)
+def add_denominators(sums: Sums, b: Doubles, rows: Ints, sign: int = 1) -> None:
+    """The same for users whose numerators are 0 or are added later. rows: of each user, or (n, n_users): each user is
+    added to n rows.
+    """
+    wrong, largest = _add_denominators(b, np.atleast_2d(rows), sign, *sums)
+    if wrong >= 0:
+        _refuse(np.zeros(b.size), b, wrong, largest)
 
 
 def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
@@ -121,6 +124,31 @@ def add_scaled(
     )
     if wrong >= 0:
         _refuse(np.full(wrong + 1, numerator), denominators, wrong, largest)
+
+
+def add_cutoffs(sums: Sums, totals: Doubles, factors: Factors, denominators: Doubles, rows: Ints) -> None:
+    """As add_scaled without bounds, of all users and at several cutoffs: what changes from one cutoff to the next is
+    added to the sums of the latter, (n_cutoffs, n_rows, ...), so that `accumulated` gives the sums of each. totals:
+    (n_cutoffs, n_users); factors: of each user, (1, n_users), or also of each cutoff, (n_cutoffs, n_users); empty:
+    none. Most users have the same numerator at most cutoffs.
+    """
+    for start in range(0, denominators.size, MOST_AT_ONCE):
+        some = slice(start, start + MOST_AT_ONCE)
+        wrong, largest, numerator = _add_cutoffs(
+            totals[:, some], *(x[:, some] for x in factors), denominators[some], np.atleast_2d(rows)[:, some], *sums
+        )
+        if wrong >= 0:
+            _refuse(np.full(wrong + 1, numerator), denominators[some], wrong, largest)
+
+
+def accumulated(sums: Sums) -> Sums:
+    """The sums of each cutoff from what changed since the cutoff before, (n_cutoffs, n_rows, ...)."""
+    largest = np.abs(sums.whole.astype(np.float64).cumsum(axis=0)).max(initial=0.0)
+    if largest >= LARGEST_SUM:
+        _refuse(np.empty(0), np.empty(0), 0, float(largest))
+    whole, part = sums.whole.cumsum(axis=0), sums.part.cumsum(axis=0)
+    over = part // LIMB
+    return Sums(sums.counts.cumsum(axis=0), whole + over, part - over * LIMB)
 
 
 def _refuse(a: Doubles, b: Doubles, wrong: int, largest: float) -> None:
@@ -185,6 +213,31 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
         _add_one(whole, part, r, 6, high[u], sign)
         if _full(whole, r):
             return u, largest
+    return -1, 0.0
+
+
+@compiled
+def _add_denominators(b, rows, sign, counts, whole, part):  # type: ignore[no-untyped-def]
+    """As _add, for numerators 0."""
+    for n in range(rows.shape[0]):
+        for u in range(b.size):
+            y, r = b[u], rows[n, u]
+            if y == 0.0:
+                counts[r, 1] += sign
+            elif y == 1.0:  # a mean over users
+                counts[r, 0] += sign
+                whole[r, 1] += sign
+                whole[r, 4] += sign
+            elif not 0.0 < y < np.inf:
+                return u, 0.0
+            elif y > LARGEST_TERM:
+                return u, y
+            else:
+                counts[r, 0] += sign
+                _add_one(whole, part, r, 1, y, sign)
+                _add_one(whole, part, r, 4, y * y, sign)
+                if _full(whole, r):
+                    return u, y
     return -1, 0.0
 
 
@@ -286,7 +339,7 @@ def _add_scaled(  # type: ignore[no-untyped-def]
             out[u] = x
         largest = max(max(abs(x), y), max(abs(least), abs(greatest)))
         if not largest < LARGEST_SMALL or not y > 0.0:
-            if not _add_unusual(x, y, least, greatest, u, rows, bounded, counts, whole, part):
+            if not _add_unusual(x, y, least, greatest, u, rows, bounded, 1, counts, whole, part):
                 return u, 0.0 if np.isinf(x) or not 0.0 <= y < np.inf or not largest < np.inf else largest, x
             continue
         a0, a1 = _split(x)
@@ -321,27 +374,93 @@ def _add_scaled(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_unusual(x, y, least, greatest, u, rows, bounded, counts, whole, part):  # type: ignore[no-untyped-def]
-    """Add a user whose terms are large or unknown; False if they are invalid or too large."""
+def _add_cutoffs(totals, up, down, most, weight, b, rows, counts, whole, part):  # type: ignore[no-untyped-def]
+    """As _add_scaled, for the changes of numerators over cutoffs."""
+    n_cutoffs, n_users = totals.shape
+    small = np.zeros((whole.shape[1], n_cutoffs, 6), np.int64)
+    has_up, has_down, has_most, has_weight = up.size > 0, down.size > 0, most.size > 0, weight.size > 0
+    by_up, by_down, by_most, by_weight = up.shape[0] > 1, down.shape[0] > 1, most.shape[0] > 1, weight.shape[0] > 1
+    varying = by_up or by_down or by_most or by_weight
+    for u in range(n_users):
+        y = b[u]
+        if y == 0.0:
+            continue
+        total, before, usual = 0.0, 0.0, True  # total and numerator at the cutoff before
+        o0, o1, oo0, oo1, ob0, ob1 = 0, 0, 0, 0, 0, 0  # parts of that numerator, if it is a usual one
+        for k in range(n_cutoffs):
+            x = totals[k, u]
+            if x == total and (x == 0.0 or not varying):
+                continue
+            total = x
+            if has_up:
+                x *= up[k if by_up else 0, u]
+            if has_down:
+                d = down[k if by_down else 0, u]
+                x = x / d if d > 0.0 else 0.0
+            if has_most:  # NaN stays
+                m = most[k if by_most else 0, u]
+                x = m if x > m else x
+            if has_weight:
+                x *= weight[k if by_weight else 0, u]
+            if x == before or (np.isnan(x) and np.isnan(before)):
+                continue
+            if usual and abs(x) < LARGEST_SMALL and 0.0 < y < LARGEST_SMALL:
+                a0, a1 = _split(x)
+                aa0, aa1 = _split(x * x)
+                ab0, ab1 = (a0, a1) if y == 1.0 else _split(x * y)
+                for n in range(rows.shape[0]):
+                    r = rows[n, u]
+                    small[r, k, 0] += a0 - o0
+                    small[r, k, 1] += a1 - o1
+                    small[r, k, 2] += aa0 - oo0
+                    small[r, k, 3] += aa1 - oo1
+                    small[r, k, 4] += ab0 - ob0
+                    small[r, k, 5] += ab1 - ob1
+                o0, o1, oo0, oo1, ob0, ob1 = a0, a1, aa0, aa1, ab0, ab1
+            else:
+                usual = False
+                valid = _add_unusual(x, y, x, x, u, rows, False, 1, counts[k], whole[k], part[k])
+                if valid and before != 0.0:
+                    valid = _add_unusual(before, y, 0.0, 0.0, u, rows, False, -1, counts[k], whole[k], part[k])
+                if not valid:
+                    return u, max(abs(x), y) if abs(x) < np.inf and 0.0 <= y < np.inf else 0.0, x
+            before = x
+    for r in range(small.shape[0]):
+        for k in range(n_cutoffs):
+            for n, place in enumerate((0, 2, 3)):
+                rest = part[k, r, place] + small[r, k, 2 * n + 1]
+                above = rest // LIMB if rest >= LIMB or rest < 0 else 0
+                whole[k, r, place] += small[r, k, 2 * n] + above
+                part[k, r, place] = rest - above * LIMB
+            if _full(whole[k], r):
+                return 0, LARGEST_SMALL, LARGEST_SMALL
+    return -1, 0.0, 0.0
+
+
+@compiled
+def _add_unusual(x, y, least, greatest, u, rows, bounded, sign, counts, whole, part):  # type: ignore[no-untyped-def]
+    """Add (sign 1) or subtract (sign -1) a user whose terms are large or unknown; False if they are invalid or too
+    large.
+    """
     if np.isinf(x) or not 0.0 < y < np.inf:
         return False
     if np.isnan(x):  # the sums hold no denominators of such users
         for n in range(rows.shape[0]):
             r = rows[n, u]
-            counts[r, 2] += 1
-            _add_one(whole, part, r, 1, y, -1)
-            _add_one(whole, part, r, 4, y * y, -1)
+            counts[r, 2] += sign
+            _add_one(whole, part, r, 1, y, -sign)
+            _add_one(whole, part, r, 4, y * y, -sign)
         return True
     if not max(max(abs(x), y), max(abs(least), abs(greatest))) <= LARGEST_TERM:
         return False
     for n in range(rows.shape[0]):
         r = rows[n, u]
-        _add_one(whole, part, r, 0, x, 1)
-        _add_one(whole, part, r, 2, x * x, 1)
-        _add_one(whole, part, r, 3, x * y, 1)
+        _add_one(whole, part, r, 0, x, sign)
+        _add_one(whole, part, r, 2, x * x, sign)
+        _add_one(whole, part, r, 3, x * y, sign)
         if bounded:
-            _add_one(whole, part, r, 5, least, 1)
-            _add_one(whole, part, r, 6, greatest, 1)
+            _add_one(whole, part, r, 5, least, sign)
+            _add_one(whole, part, r, 6, greatest, sign)
         if _full(whole, r):
             return False
     return True
@@ -350,7 +469,7 @@ def _add_unusual(x, y, least, greatest, u, rows, bounded, counts, whole, part): 
 @compiled
 def _full(whole, r):  # type: ignore[no-untyped-def]
     """Whether a sum of squares or products is so large that the next term might overflow; the others are smaller."""
-    return max(whole[r, 2], max(abs(whole[r, 3]), whole[r, 4])) >= LARGEST_SUM
+    return max(abs(whole[r, 2]), max(abs(whole[r, 3]), whole[r, 4])) >= LARGEST_SUM
 
 
 @compiled

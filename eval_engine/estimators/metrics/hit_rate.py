@@ -20,7 +20,9 @@ def hit_rate(labelled: Labelled, k: int, ties: str) -> Terms:
     """For each user with a label: whether a positive is in the top k, NaN where labels do not determine it; and 1."""
     known = labelled.complete & (labelled.weight is None or k > 1)
     one = labelled.gained("hits", k, ties) * labelled.scale if k == 1 else np.full(known.size, np.nan)
-    return mean_over(labelled.n_labelled > 0, np.where(known, chance_of_a_hit(labelled, k, ties), one))
+    if known.any():
+        one = np.where(known, chance_of_a_hit(labelled, k, ties), one)
+    return mean_over(labelled.n_labelled > 0, one)
 
 
 def chance_of_a_hit(labelled: Labelled, k: int, ties: str) -> Doubles:

@@ -13,7 +13,9 @@ from eval_engine.statistics.bucket_sums import (
     SUMS,
     Factors,
     Sums,
+    accumulated,
     add,
+    add_cutoffs,
     add_denominators,
     add_numerators,
     add_scaled,
@@ -215,3 +217,48 @@ def test_what_is_taken_off_leaves_nothing(users):
     exchange_denominators(found, old, new, row)
     add_denominators(found, new, row, -1)
     assert not any(x.any() for x in found)
+
+
+@given(
+    st.lists(st.tuples(st.lists(TOTALS, min_size=3, max_size=3), st.sampled_from([0.0, 1.0, 2.5])), max_size=20),
+    st.tuples(*[st.none() | st.tuples(st.just(0.5), st.booleans())] * 4),
+)
+@settings(deadline=None)
+def test_changes_from_cutoff_to_cutoff_add_up_to_each_cutoffs_sums(users, kinds):
+    """factors: none, of each user, or of each user and cutoff."""
+    n = len(users)
+    totals = np.array([u[0] for u in users], np.float64).reshape(n, 3).T
+    b = np.array([u[1] for u in users], np.float64)
+    rows = np.stack([np.arange(n) % 3, 3 + np.arange(n) % 2])
+    step = np.arange(n) % 3 + np.arange(3)[:, None]
+    factors = [np.empty((0, 0)) if x is None else 0.5 + (step if x[1] else step[:1]) * x[0] for x in kinds]
+    found = no_sums(3, 6)
+    add_cutoffs(found, totals, Factors(*factors), b, rows)
+    found = accumulated(found)
+    for k in range(3):
+        expected, own = no_sums(6), [x[min(k, len(x) - 1)] if len(x) else np.empty(0) for x in factors]
+        add_scaled(expected, totals[k], Factors(*own), b, np.flatnonzero(totals[k] != 0), rows)
+        assert numbers(Sums(*(x[k] for x in found))) == numbers(expected)
+        assert (found.counts[k] == expected.counts).all()
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why"), [(np.inf, 1.0, "user 1"), (1.0, np.inf, "user 1"), (2.0**31, 1.0, "exactly")]
+)
+def test_changes_that_cannot_be_meant(x, y, why):
+    nothing = np.empty((0, 0))
+    with pytest.raises(ValueError, match=why):
+        add_cutoffs(
+            no_sums(2, 1),
+            np.array([[1.0, 0.0], [1.0, x]]),
+            Factors(*[nothing] * 4),
+            np.array([1.0, y]),
+            np.zeros(2, int),
+        )
+
+
+def test_changes_that_add_up_to_too_much():
+    large = no_sums(3, 1)
+    large.whole[:, 0, 2] = 2**61
+    with pytest.raises(ValueError, match="exactly"):
+        accumulated(large)
