@@ -10,6 +10,7 @@ positives (sliced), and users without their positives (no_positives).
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,7 @@ from eval_engine.kernels.gain import gain_table, gained, gained_after, interpola
 from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.slice_order import SliceOrder
+from eval_engine.kernels.user_totals import ideal_totals, user_totals
 
 Doubles = npt.NDArray[np.float64]
 
@@ -101,6 +103,11 @@ class Labelled:
     _chosen: Any = None  # numbers of the users in the parent
 
     @property
+    def _computed(self) -> list[str]:
+        """The names of cached values."""
+        return [name for name, value in vars(Labelled).items() if isinstance(value, cached_property)]
+
+    @property
     def index(self) -> Ints:
         """The number of each positive among those of the whole batch."""
         return np.arange(self.above.size) if self._index is None else self._index
@@ -170,9 +177,13 @@ class Labelled:
 
     def weighted(self, weight: Doubles) -> "Labelled":
         """The same pairs, each with this weight."""
-        found = Labelled(self.facts, self.positive, self._all_labelled, self._cutoffs, weight)
-        found.label_set = self.label_set
-        return found
+        view = copy(self)
+        view._weights, view.weight = weight, weight[self.positive]
+        view._root = view
+        for name in self._computed:
+            vars(view).pop(name, None)
+        view._begin(None)
+        return view
 
     @cached_property
     def first(self) -> Ints:
@@ -315,23 +326,16 @@ class Labelled:
 
     def ideal_weighted(self, k: int) -> Doubles:
         """The DCG at k of a list that begins with the user's positives in falling order of their weights."""
-        place, heaviest = self._by_weight
-        longest = int(min(k, max(1, np.diff(self.offsets).max(initial=1))))
-        gains = np.append(gain_table("discount", longest)[0][1:], 0.0)
-        return self._add(heaviest * gains[np.minimum(place, longest)])
+        return self._at("ideal", k, "", self._ideal_weighted)
 
-    @cached_property
-    def _by_weight(self) -> tuple[Ints, Doubles]:
-        """The weights of each user's positives in falling order, and the place of each from 0."""
+    def _ideal_weighted(self, cutoffs: Sequence[int]) -> Doubles:
         weight = np.ones(self.above.size) if self.weight is None else self.weight
-        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-        order = np.lexsort((-weight, user))
-        return np.arange(weight.size) - np.repeat(self.offsets[:-1], np.diff(self.offsets)), weight[order]
+        longest = int(max(1, np.diff(self.offsets).max(initial=1)))
+        return ideal_totals(self.offsets, weight, gain_table("discount", longest)[0], np.array(cutoffs))
 
     def _add(self, x: Doubles | Bools) -> Doubles:
         """The sum of x over each user's positives."""
-        user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-        return np.bincount(user, weights=x, minlength=self.n_users).astype(np.float64)
+        return user_totals(self.offsets, x)
 
 
 def _ones(facts: RankFacts) -> Bools:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eval_engine.estimators.estimator import Estimator, MetricTerms
+from eval_engine.estimators.estimator import Estimator, MetricTerms, undefined_terms
 from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
 from eval_engine.estimators.traditional import TRADITIONAL
@@ -154,7 +154,7 @@ class EvaluationSpec:
         """The cells by estimator and metric; a cell that shares no denominators is a group of its own."""
         found: dict[tuple[str, str, int], tuple[MetricTerms, list[Metric], list[int]]] = {}
         for number, (formula, metric) in enumerate(self.asked()):
-            alone = 0 if formula.denominator else number + 1
+            alone = 0 if formula.denominator or formula.terms is undefined_terms else number + 1
             key = (formula.estimator.name, metric.name, alone)
             _, metrics, cells = found.setdefault(key, (formula, [], []))
             metrics.append(metric)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.estimators.balanced_ure import NO_STRATUM
-from eval_engine.estimators.estimator import MetricTerms, Terms
+from eval_engine.estimators.estimator import MetricTerms, Terms, undefined_terms
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.list_counts import ListCounts
@@ -194,6 +194,12 @@ class _GroupSums:
         several, (n, n_users). replaced: denominators already in the sums, which the users' denominators replace.
         """
         metrics = self._group.metrics
+        if self._formula.terms is undefined_terms:  # at every cutoff alike
+            unknown = self._terms(batch, view, users, metrics[0])
+            for sums, rows, _ in places:
+                for row in np.atleast_2d(rows):
+                    add(sums.base, unknown, None, row)
+            return
         if self._formula.denominator is None:
             first = self._terms(batch, view, users, metrics[0])
             for sums, rows, bounded in places:
