@@ -151,7 +151,7 @@ def logged_by_chance(truth, rng):
         offsets, truth.value[kept], truth.score[kept], truth.above[kept], truth.tied[kept], truth.candidates
     )
     assert (np.diff(offsets) > 0).all()  # else users without a pair would be left out
-    return UserBatch({"heldout": LabelSet(facts)}, propensities=Propensities({"heldout": chance[kept]}, 1.0, 0.2))
+    return UserBatch({"heldout": LabelSet(facts)}, propensities=Propensities({"heldout": chance[kept]}, 1.0, 0.5))
 
 
 def test_precision_from_logged_propensities(facts, true):
