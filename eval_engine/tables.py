@@ -567,14 +567,21 @@ PROPENSITIES = Table(
 )
 STRATA = Table(
     name="strata",
-    about="The strata of propensity of a run: each is a slice `strata=stratum` of estimates and comparisons.",
+    about="The strata of propensity of a run: each is a slice `strata=stratum` of estimates and comparisons from "
+    "held-out pairs.",
     columns=(
         RUN_ID,
         Column("strata", STRING, "Kind and number of strata: propensity_equal_count_5.", nullable=False),
         Column("stratum", STRING, "Q1 holds the least propensities.", nullable=False),
         Column("low", DOUBLE, "Least propensity of its test pairs; NULL without any."),
         Column("high", DOUBLE, "Largest propensity of its test pairs."),
-        Column("n_items", BIGINT, "Number of items.", nullable=False),
+        Column(
+            "n_items",
+            BIGINT,
+            "Number of items: with a propensity in it, where propensities are of items; else with a held-out pair in "
+            "it, so that an item may be in several strata.",
+            nullable=False,
+        ),
         Column("n_pairs", BIGINT, "Number of held-out pairs, of any label.", nullable=False),
         Column("inverse_propensity", DOUBLE, "Sum of 1 / propensity over these pairs.", nullable=False),
     ),
