@@ -328,7 +328,12 @@ REVERSALS = Table(
         Column("shares", List(DOUBLE), "Share of the test pairs that each of them holds."),
         Column("share", DOUBLE, "Share of the test pairs that they hold together, above 0.5."),
         Column("share_of", STRING, "What shares are counted in: pairs; users where pairs by slice are not known."),
-        Column("items", List(BIGINT), "Number of items of each of them; NULL where it is not known."),
+        Column(
+            "items",
+            List(BIGINT),
+            "Number of items of each of them: of the table of slices with this value, of the catalogue without a value, "
+            "or of the table strata; NULL for slices of users, which hold all items.",
+        ),
         Column("random_estimator", STRING, "Estimator from random exposure of the same metric; NULL if there is none."),
         Column("random_difference", DOUBLE, "Its estimate of model_a minus that of model_b, in the whole."),
         Column("random_p_holm", DOUBLE, "Its p-value, adjusted over all pairs of models."),

@@ -8,7 +8,7 @@ policy or the rule for positives needs this job only.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -82,7 +82,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         slices_of(spark, lake, config) as (slices, propensities),
     ):
         spec = spec_of(config, slices, propensities)
-        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]))
+        n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
+        asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items))
+        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
 
 
 def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTables | None = None) -> EvaluationSpec:
@@ -103,7 +105,40 @@ def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTable
     )
 
 
-def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: EvaluationSpec, gaps: set[str]) -> None:
+def inference_of(config: RunConfig, n_items: int, slice_items: Mapping[str, int]) -> InferenceSettings:
+    """The settings of intervals and tests. n_items: of the catalogue."""
+    asked = config.evaluate
+    return InferenceSettings(
+        asked.confidence,
+        asked.margin,
+        asked.power,
+        asked.replicates,
+        asked.seed,
+        n_items,
+        asked.least_effective_pairs,
+        slice_items,
+    )
+
+
+def items_of_slices(slices: SlicesRead, propensities: PropensityTables | None, n_items: int) -> dict[str, int]:
+    """The number of items of each slice of items and each stratum; without a value are all other items."""
+    counts = dict(slices.n_items)
+    for slicing in slices.slicings:
+        if slicing.of == "item":
+            *valued, without = slicing.names()
+            counts[without] = max(0, n_items - sum(counts[name] for name in valued))
+    strata = propensities.strata.rows if propensities else ()
+    return counts | {f"{row['strata']}={row['stratum']}": row["n_items"] for row in strata}
+
+
+def _evaluate(
+    spark: SparkSession,
+    lake: Lake,
+    config: RunConfig,
+    spec: EvaluationSpec,
+    gaps: set[str],
+    asking: InferenceSettings,
+) -> None:
     run_id, asked = {"run_id": config.run_id}, config.evaluate
     files = lake.files(RANKS, config.run_id)
     for model, why in sorted(unusable_ranks(files).items()):
@@ -111,10 +146,6 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
             f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks "
             "what is damaged."
         )
-    n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() else 0
-    asking = InferenceSettings(
-        asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items, asked.least_effective_pairs
-    )
     chosen = [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
     if files and not gaps and sum(file.n_bytes for file in files) <= SMALL_BYTES:
         table = statistics_here(chosen, spec)
