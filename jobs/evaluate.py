@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError, as_operator_error
@@ -197,6 +198,11 @@ def strata_of_run(
     rule = propensities.rule((*slices.item_tables, *slices.user_tables))
     small = sum(n_bytes for _, _, n_bytes in files) <= SMALL_BYTES
     with as_operator_error():
+        if not files:  # only Spark can read them
+            ranks = lake.read(RANKS, config.run_id)
+            first = ranks.select(F.min("model")).first()
+            ranks = ranks.where(F.col("model") == F.lit(first[0] if first else None))
+            return strata_of_pairs(HeldoutPairs(spark, (), rule, ranks), asked)
         return strata_of_pairs(HeldoutPairs(None if small else spark, files, rule), asked)
 
 

@@ -20,7 +20,15 @@ from pyspark.sql import functions as F
 from eval_engine.estimators.ips import SNIPS
 from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.spec import EvaluationSpec, LabelledPairs, PropensityRule, Slicing, Strata
-from eval_engine.evaluation.statistics_plan import FACTS, FRAME, File, by_files, rank_facts_of, read_ranks
+from eval_engine.evaluation.statistics_plan import (
+    FACTS,
+    FRAME,
+    File,
+    by_files,
+    needed_columns,
+    rank_facts_of,
+    read_ranks,
+)
 from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.metric import Metric
@@ -121,10 +129,17 @@ def _made(asked: Sequence[Strata], edges: Sequence[Doubles], sizes: Sequence[Str
 
 
 class HeldoutPairs:
-    """The held-out pairs of one model's files of ranks. spark: None reads them in this process."""
+    """The held-out pairs of one model's ranks: of files, which this process reads if spark is None; else of rows."""
 
-    def __init__(self, spark: SparkSession | None, files: Sequence[File], rule: PropensityRule) -> None:
-        self._spark = spark
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        files: Sequence[File],
+        rule: PropensityRule,
+        ranks: DataFrame | None = None,
+    ) -> None:
+        """ranks: rows of one model, where only Spark can read the files."""
+        self._spark, self._ranks = spark, ranks
         first = min((model for _, model, _ in files), default="")
         self._files = [file for file in files if file[1] == first]
         metrics = (Metric.parse("recall@1"),)
@@ -188,11 +203,11 @@ class HeldoutPairs:
             yield pa.RecordBatch.from_arrays([pa.array(column) for column in (items, *masks)], schema=schema)
 
         places = [divmod(code, MASK_BITS) for code in range(int(firsts[-1]))]
-        if self._spark is None:
+        if self._in_process:
             table = self._here(run, spec, schema)
             columns = [table.column(name).to_numpy() for name in names]
             return np.array([((columns[mask] >> bit) & 1).sum() for mask, bit in places], np.int64)
-        rows = by_files(self._spark, self._files, spec, run, _ddl(schema))
+        rows = self._by_tasks(run, spec, schema)
         of_item = rows.groupBy("item").agg(*(F.bit_or(name).alias(name) for name in names))
         bits = [
             F.sum(F.shiftright(names[mask], bit).bitwiseAND(F.lit(1))).alias(f"n_{number}")
@@ -205,13 +220,24 @@ class HeldoutPairs:
         """Rows of all tasks with the same key as one: the least `low`, the largest `high`, else sums; by key."""
         how = {"low": "min", "high": "max"}
         names = [name for name in schema.names if name != key]
-        if self._spark is None:
+        if self._in_process:
             table = self._here(run, self._spec, schema)
         else:
-            rows = by_files(self._spark, self._files, self._spec, run, _ddl(schema)).groupBy(key)
+            rows = self._by_tasks(run, self._spec, schema).groupBy(key)
             merged = rows.agg(*(getattr(F, how.get(name, "sum"))(name).alias(name) for name in names))
             table = pa.Table.from_pylist([row.asDict() for row in merged.collect()], schema)
         return [column.to_numpy() for column in table.sort_by(key).columns]
+
+    @property
+    def _in_process(self) -> bool:
+        return self._spark is None and self._ranks is None
+
+    def _by_tasks(self, run: Worker, spec: EvaluationSpec, schema: pa.Schema) -> DataFrame:
+        """The rows of all tasks."""
+        if self._ranks is not None:
+            return needed_columns(self._ranks, spec).mapInArrow(run, _ddl(schema))
+        assert self._spark is not None
+        return by_files(self._spark, self._files, spec, run, _ddl(schema))
 
     def _here(self, run: Worker, spec: EvaluationSpec, schema: pa.Schema) -> pa.Table:
         """The rows of one task, in this process."""

@@ -10,11 +10,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.errors import DataError
+from eval_engine.errors import DataError, StageError
 from eval_engine.lake.lake import Lake
 from eval_engine.propensity.settings import Logged
 from eval_engine.propensity.strata import strata_edges, strata_of
-from jobs import evaluate
+from jobs import evaluate, propensity, report
 from jobs.cli import load
 from tests.conftest import SmallRun
 
@@ -263,6 +263,30 @@ def test_strata_of_logged_propensities(strata: dict[str, Any], of_pairs: Any) ->
             shares = np.array([size[column] for size in sizes])
             row = found[f"{name}({kind}={n})", "recall", model, "all"]
             assert row["value"] == pytest.approx(means @ shares / shares.sum(), rel=1e-9)
+
+
+def test_strata_where_only_spark_reads_the_ranks(
+    of_pairs: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, lake = load(of_pairs.write()), Lake(spark, of_pairs.config["lake"])
+    monkeypatch.setattr(Lake, "files", lambda self, table, run_id: [])
+    with evaluate.slices_of(spark, lake, config) as (_, propensities):
+        assert propensities is not None
+        strata = sorted(propensities.strata.rows, key=lambda row: (row["strata"], row["stratum"]))
+    before = sorted(rows(of_pairs, "strata"), key=lambda row: (row["strata"], row["stratum"]))
+    assert [{"run_id": "small"} | row for row in strata] == before
+
+
+def test_estimates_that_are_older_than_the_propensities_are_not_reported(of_pairs: Any, spark: SparkSession) -> None:
+    config, quiet = load(of_pairs.write()), Console(quiet=True)
+    propensity.run(spark, config, quiet)  # the same propensities
+    report.show(spark, config.lake, "small", quiet)
+    other = config.model_copy(update={"propensity": Logged(method="logged", floor=0.5)})
+    propensity.run(spark, other, quiet)
+    with pytest.raises(StageError, match=r"its estimates of .* are older than its propensity_fits. Run jobs/evaluate"):
+        report.show(spark, config.lake, "small", quiet)
+    propensity.run(spark, config, quiet)
+    report.show(spark, config.lake, "small", quiet)
 
 
 def test_strata_are_of_held_out_pairs_only(logged: Any, of_pairs: Any) -> None:
