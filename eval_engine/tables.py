@@ -328,7 +328,12 @@ REVERSALS = Table(
         Column("shares", List(DOUBLE), "Share of the test pairs that each of them holds."),
         Column("share", DOUBLE, "Share of the test pairs that they hold together, above 0.5."),
         Column("share_of", STRING, "What shares are counted in: pairs; users where pairs by slice are not known."),
-        Column("items", List(BIGINT), "Number of items of each of them; NULL where it is not known."),
+        Column(
+            "items",
+            List(BIGINT),
+            "Number of items of each of them: of the table of slices with this value, of the catalogue without a value, "
+            "or of the table strata; NULL for slices of users, which hold all items.",
+        ),
         Column("random_estimator", STRING, "Estimator from random exposure of the same metric; NULL if there is none."),
         Column("random_difference", DOUBLE, "Its estimate of model_a minus that of model_b, in the whole."),
         Column("random_p_holm", DOUBLE, "Its p-value, adjusted over all pairs of models."),
@@ -567,14 +572,21 @@ PROPENSITIES = Table(
 )
 STRATA = Table(
     name="strata",
-    about="The strata of propensity of a run: each is a slice `strata=stratum` of estimates and comparisons.",
+    about="The strata of propensity of a run: each is a slice `strata=stratum` of estimates and comparisons from "
+    "held-out pairs.",
     columns=(
         RUN_ID,
         Column("strata", STRING, "Kind and number of strata: propensity_equal_count_5.", nullable=False),
         Column("stratum", STRING, "Q1 holds the least propensities.", nullable=False),
         Column("low", DOUBLE, "Least propensity of its test pairs; NULL without any."),
         Column("high", DOUBLE, "Largest propensity of its test pairs."),
-        Column("n_items", BIGINT, "Number of items.", nullable=False),
+        Column(
+            "n_items",
+            BIGINT,
+            "Number of items: with a propensity in it, where propensities are of items; else with a held-out pair in "
+            "it, so that an item may be in several strata.",
+            nullable=False,
+        ),
         Column("n_pairs", BIGINT, "Number of held-out pairs, of any label.", nullable=False),
         Column("inverse_propensity", DOUBLE, "Sum of 1 / propensity over these pairs.", nullable=False),
     ),

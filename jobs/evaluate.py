@@ -8,7 +8,7 @@ policy or the rule for positives needs this job only.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -17,13 +17,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
-from eval_engine.errors import ConfigError, DataError
-from eval_engine.evaluation.propensity_tables import PropensityTables, propensity_tables
+from eval_engine.errors import ConfigError, DataError, as_operator_error
+from eval_engine.evaluation.propensity_strata import (
+    NO_STRATA,
+    HeldoutPairs,
+    PropensityStrata,
+    strata_of_items,
+    strata_of_pairs,
+)
+from eval_engine.evaluation.propensity_tables import OF_ITEMS, PropensityTables, propensity_tables
 from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, results_by_workers, results_of
-from eval_engine.evaluation.slice_tables import SlicesRead, read_slices
-from eval_engine.evaluation.spec import EvaluationSpec
+from eval_engine.evaluation.slice_tables import SlicesRead, SourceTable, read_slices
+from eval_engine.evaluation.spec import EvaluationSpec, Strata
 from eval_engine.evaluation.statistics_plan import (
     ranked_by_all,
     statistics,
@@ -75,7 +83,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         slices_of(spark, lake, config) as (slices, propensities),
     ):
         spec = spec_of(config, slices, propensities)
-        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]))
+        n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
+        asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items))
+        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
 
 
 def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTables | None = None) -> EvaluationSpec:
@@ -88,15 +98,48 @@ def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTable
         config.positive,
         asked.ties,
         label_sets(config),
-        slicings=slices.slicings,
+        slicings=slices.slicings + (propensities.strata.slicings if propensities else ()),
         item_tables=slices.item_tables,
         user_tables=slices.user_tables,
         propensity=rule,
-        strata=propensities.strata if propensities else (),
+        strata=propensities.strata.strata if propensities else (),
     )
 
 
-def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: EvaluationSpec, gaps: set[str]) -> None:
+def inference_of(config: RunConfig, n_items: int, slice_items: Mapping[str, int]) -> InferenceSettings:
+    """The settings of intervals and tests. n_items: of the catalogue."""
+    asked = config.evaluate
+    return InferenceSettings(
+        asked.confidence,
+        asked.margin,
+        asked.power,
+        asked.replicates,
+        asked.seed,
+        n_items,
+        asked.least_effective_pairs,
+        slice_items,
+    )
+
+
+def items_of_slices(slices: SlicesRead, propensities: PropensityTables | None, n_items: int) -> dict[str, int]:
+    """The number of items of each slice of items and each stratum; without a value are all other items."""
+    counts = dict(slices.n_items)
+    for slicing in slices.slicings:
+        if slicing.of == "item":
+            *valued, without = slicing.names()
+            counts[without] = max(0, n_items - sum(counts[name] for name in valued))
+    strata = propensities.strata.rows if propensities else ()
+    return counts | {f"{row['strata']}={row['stratum']}": row["n_items"] for row in strata}
+
+
+def _evaluate(
+    spark: SparkSession,
+    lake: Lake,
+    config: RunConfig,
+    spec: EvaluationSpec,
+    gaps: set[str],
+    asking: InferenceSettings,
+) -> None:
     run_id, asked = {"run_id": config.run_id}, config.evaluate
     files = lake.files(RANKS, config.run_id)
     for model, why in sorted(unusable_ranks(files).items()):
@@ -104,10 +147,6 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
             f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks "
             "what is damaged."
         )
-    n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() else 0
-    asking = InferenceSettings(
-        asked.confidence, asked.margin, asked.power, asked.replicates, asked.seed, n_items, asked.least_effective_pairs
-    )
     chosen = [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
     if files and not gaps and sum(file.n_bytes for file in files) <= SMALL_BYTES:
         table = statistics_here(chosen, spec)
@@ -132,34 +171,63 @@ def _evaluate(spark: SparkSession, lake: Lake, config: RunConfig, spec: Evaluati
 
 
 def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:
-    """The propensities of the run, if its config has them; the strata are written."""
-    run_id = {"run_id": config.run_id}
+    """The propensities of the run, if its config has them; without strata."""
     if config.propensity is None:
-        lake.put(STRATA, [], run_id)
         return None
-    fits = lake.rows(PROPENSITY_FITS, run_id)
+    fits = lake.rows(PROPENSITY_FITS, {"run_id": config.run_id})
     if not fits or fits[0]["method"] != config.propensity.method:
         made = f"by method {fits[0]['method']}" if fits else "by no job"
         raise DataError(
             f"propensity_fits: the propensities of run_id={config.run_id} were made {made}, but the config asks for "
             f"method {config.propensity.method}. Run jobs/propensity.py with this run_id."
         )
-    fit = fits[0]
     items, users = lake.read(PROPENSITIES, config.run_id), lake.read(PROPENSITY_USERS, config.run_id)
-    tables = propensity_tables(fit, config.propensity.floor, items, users, config.evaluate.strata)
-    lake.put(STRATA, tables.rows, run_id)
-    return tables
+    return propensity_tables(fits[0], config.propensity.floor, items, users)
+
+
+def strata_of_run(
+    spark: SparkSession, lake: Lake, config: RunConfig, slices: SlicesRead, propensities: PropensityTables
+) -> PropensityStrata:
+    """The strata of propensity that the config asks for."""
+    asked = tuple(Strata(one.kind, one.n) for one in config.evaluate.strata)
+    if not asked:
+        return NO_STRATA
+    if propensities.fit["method"] in OF_ITEMS:
+        return strata_of_items(lake.read(PROPENSITIES, config.run_id), asked)
+    files = [(f.path, str(f.partition["model"]), f.n_bytes) for f in lake.files(RANKS, config.run_id)]
+    rule = propensities.rule((*slices.item_tables, *slices.user_tables))
+    small = sum(n_bytes for _, _, n_bytes in files) <= SMALL_BYTES
+    with as_operator_error():
+        if not files:  # only Spark can read them
+            ranks = lake.read(RANKS, config.run_id)
+            first = ranks.select(F.min("model")).first()
+            ranks = ranks.where(F.col("model") == F.lit(first[0] if first else None))
+            return strata_of_pairs(HeldoutPairs(spark, (), rule, ranks), asked)
+        return strata_of_pairs(HeldoutPairs(None if small else spark, files, rule), asked)
 
 
 @contextmanager
 def slices_of(
     spark: SparkSession, lake: Lake, config: RunConfig
 ) -> Iterator[tuple[SlicesRead, PropensityTables | None]]:
-    """The slices and propensities of the run, with their codes in files that are removed at the end."""
+    """The slices and propensities of the run, with their codes in files that are removed at the end; the strata are
+    written.
+    """
     propensities = propensities_of(lake, config)
-    sources = propensities.sources if propensities else ()
+    with tables_of(spark, lake, config, propensities.sources if propensities else ()) as slices:
+        if propensities is not None:
+            propensities = propensities._replace(strata=strata_of_run(spark, lake, config, slices, propensities))
+        lake.put(STRATA, propensities.strata.rows if propensities else [], {"run_id": config.run_id})
+        yield slices, propensities
+
+
+@contextmanager
+def tables_of(
+    spark: SparkSession, lake: Lake, config: RunConfig, sources: tuple[SourceTable, ...]
+) -> Iterator[SlicesRead]:
+    """The tables of slices, item values and propensities, in files that are removed at the end."""
     if not (config.slices.items or config.slices.users or config.item_values or sources):
-        yield SlicesRead((), (), ()), propensities
+        yield SlicesRead((), (), ())
         return
     if config.staging is None and "/" not in config.lake:
         raise ConfigError(
@@ -169,7 +237,7 @@ def slices_of(
     folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/slices-{uuid4().hex}"
     id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
     try:
-        yield read_slices(spark, config.slices, config.item_values, id_type, folder, sources), propensities
+        yield read_slices(spark, config.slices, config.item_values, id_type, folder, sources)
     finally:
         system, place = located(folder)
         if system.get_file_info(place).type == fs.FileType.Directory:

@@ -75,6 +75,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         ),
         after=("simulate", "split"),
         section="propensity",
+        publishes=tables.PROPENSITY_FITS,
     ),
     "train": Stage(
         about="Train the models of a run and write their scores, or their ranks.",

@@ -23,8 +23,9 @@ from eval_engine.inputs.catalogue import check_catalogue
 from eval_engine.inputs.direct_read import deleted_rows, mapped_columns, not_direct, stored_bytes
 from eval_engine.inputs.fingerprints import digest, ranked_from
 from eval_engine.inputs.input_format import input_format
-from eval_engine.inputs.label_sets import LABEL_SETS, PAIR, TABLE, TRAINED, pair_columns, probability_column
+from eval_engine.inputs.label_sets import LABEL_SETS, TABLE, TRAINED, pair_columns, probability_column
 from eval_engine.inputs.labels import OUTSIDE_FRAME, PROBABILITY, refuse
+from eval_engine.inputs.pair_table import PAIR
 from eval_engine.inputs.read import empty, plain_id, read_input, same_id_types, table_files
 from eval_engine.inputs.score_tables import ScoreTable, forget_copy, score_table
 from eval_engine.lake.commits import delete_uncommitted

@@ -82,7 +82,7 @@ class RunConfig(Evaluation):
                 f"study.propensities are runs of their own over the scores, and {self.fused_models()[0]} writes ranks "
                 "only: use output: scores"
             )
-        if self.propensity.method in ("power", "power_legacy") and study.show not in self.evaluate.strata:
+        if study.show not in self.evaluate.strata:
             shown = f"{{kind: {study.show.kind}, n: {study.show.n}}}"
             raise ValueError(f"study.show: {shown} is not among evaluate.strata, so that it has no estimates")
 

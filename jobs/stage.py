@@ -29,7 +29,7 @@ from eval_engine.masked import masked
 from eval_engine.spark.object_store import check_store
 from eval_engine.storage.process_id import is_gone, process_id
 from eval_engine.storage.stored_file import full_path
-from eval_engine.tables import RUNS, Table
+from eval_engine.tables import RANKS, RUNS, Table
 from jobs.pipeline import STAGES, inputs_of
 from jobs.run_config import RunConfig
 
@@ -155,7 +155,8 @@ def fresh(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
             f"checked together. Run jobs/{name}.py with this run_id again: what has not changed is kept."
         )
     for other in plan.after:
-        if read := STAGES[other].publishes:
+        read = STAGES[other].publishes
+        if read and _is_read(lake, row, other):
             fresh(lake, run_id, other)
             now = fingerprint(lake, read, run_id)
             if row["inputs"].get(read.name, now) != now:
@@ -164,6 +165,16 @@ def fresh(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
                     f"Run jobs/{name}.py with this run_id."
                 )
     return row
+
+
+def _is_read(lake: Lake, row: dict[str, Any], other: str) -> bool:
+    """Whether the stage of this row rests on another stage of its run: one without a section in its config does not
+    run.
+    """
+    section = STAGES[other].section
+    if section is None:
+        return True
+    return bool(json.loads(row["config"]).get(section)) and stage_row(lake, row["run_id"], other) is not None
 
 
 def _done_before(lake: Lake, config: RunConfig, name: str) -> dict[str, Any] | None:
@@ -176,7 +187,11 @@ def _done_before(lake: Lake, config: RunConfig, name: str) -> dict[str, Any] | N
 
 
 def fingerprint(lake: Lake, table: Table, run_id: str) -> str:
-    """What the run's rows of a published table are made from: the same for the same rows, however they are stored."""
+    """What the run's rows of a published table are made from, or for a small table the rows: the same for the same
+    rows, however they are stored.
+    """
+    if table.name != RANKS.name:
+        return digest(lake.rows(table, {"run_id": run_id}))
     return digest(sorted((part["model"], part["inputs"]) for part in lake.partitions(table, run_id)))
 
 

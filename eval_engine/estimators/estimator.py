@@ -70,6 +70,7 @@ class Estimator(NamedTuple):
     caveat: str = ""  # end of the estimand sentence
     only: frozenset[str] | None = None  # names of metrics
     without: Mapping[str, str] = {}  # metrics that it does not define, and the reason
+    if_logged: Mapping[str, "Estimator"] = {}  # by metric: what replaces it where propensities are logged
     share: "Callable[[UserBatch, Labelled], Doubles] | None" = None  # each positive's weight in the estimate
     clipped: "Callable[[UserBatch], Bools] | None" = None  # of each pair of its label set: its weight was clipped
     no_interval: str = ""  # reason, where the value has no standard error

@@ -8,13 +8,18 @@
     ips          mean over users of sum_i w c / |S_u|, p scaled to at most 1: as published; it estimates nothing,
                  because its weights do not add up to 1
 
-Precision needs weights that add up to the number of pairs, which only logged propensities have. A user's MAP, MRR, hit
-rate and R-precision are no sums over positives, so weights do not define them.
+Precision needs weights that add up to the number of pairs, which only logged propensities have. With them snips and
+clipped have it as a Horvitz-Thompson mean,
+
+    precision    mean over users with a held-out pair of sum_i w q_k(i) / k
+
+A user without a held-out pair is not counted: where that is likely, the mean is too high. A user's MAP, MRR, hit rate
+and R-precision are no sums over positives, so weights do not define them.
 """
 
 import numpy as np
 
-from eval_engine.estimators.estimator import Doubles, Estimator
+from eval_engine.estimators.estimator import Doubles, Estimator, Words
 from eval_engine.estimators.holdout import WORDS, held_out
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import UserBatch
@@ -25,6 +30,8 @@ NO_SUM = "it is no sum over positives, so that weights of pairs do not define it
 WITHOUT = dict.fromkeys(("map", "mrr", "hit_rate", "r_precision"), NO_SUM) | {
     "precision": "the weights must add up to the number of pairs, and those of estimated propensities do not"
 }
+SCALED = "the weights must add up to the number of pairs, and here they are scaled for each user"
+WITH_PAIR = Words("users with a held-out pair", "users without a held-out pair")
 OVER = "from held-out pairs weighted by 1 / propensity"
 
 
@@ -66,7 +73,18 @@ def of_count(batch: UserBatch, labelled: Labelled) -> Doubles:
     return of_all(batch, labelled) / np.repeat(labelled.n_positive, np.diff(labelled.offsets))
 
 
-SNIPS = Estimator(
+def with_precision(estimator: Estimator) -> Estimator:
+    """The same, with precision where propensities are logged: a mean over users of weighted hits over k."""
+    mean = estimator._replace(
+        estimates=estimator.estimates and "full_mean",
+        means=("mean",),
+        words=WORDS | {"labelled": WITH_PAIR},
+        without={},
+    )
+    return estimator._replace(if_logged={"precision": mean})
+
+
+_SNIPS = Estimator(
     "snips",
     "SNIPS",
     "estimate",
@@ -81,23 +99,27 @@ SNIPS = Estimator(
     without=WITHOUT,
     share=of_all,
 )
-SNIPS_USER = SNIPS._replace(
+SNIPS = with_precision(_SNIPS)
+SNIPS_USER = _SNIPS._replace(
     name="snips_user",
     label="SNIPS per user",
     role="naive",
     estimates=None,
     means=("weighted", "macro"),
     caveat="users with few held-out positives keep the bias of the log",
+    without=WITHOUT | {"precision": SCALED},
     share=of_user,
 )
-CLIPPED = SNIPS._replace(
-    name="clipped",
-    label="clipped SNIPS",
-    weight=inverse_clipped,
-    caveat="too close to held-out pairs where propensities are below the floor",
-    clipped=below_floor,
+CLIPPED = with_precision(
+    _SNIPS._replace(
+        name="clipped",
+        label="clipped SNIPS",
+        weight=inverse_clipped,
+        caveat="too close to held-out pairs where propensities are below the floor",
+        clipped=below_floor,
+    )
 )
-IPS = SNIPS._replace(
+IPS = _SNIPS._replace(
     name="ips",
     label="IPS",
     role="naive",
@@ -105,7 +127,9 @@ IPS = SNIPS._replace(
     means=("counted",),
     weight=inverse_scaled,
     caveat="as published: its weights do not add up to 1, so that it estimates nothing",
-    without=WITHOUT | dict.fromkeys(("ndcg", "auc"), "as published it is defined for sums over positives"),
+    without=WITHOUT
+    | {"precision": SCALED}
+    | dict.fromkeys(("ndcg", "auc"), "as published it is defined for sums over positives"),
     share=of_count,
     no_interval="IPS estimates nothing, so that an interval would have no meaning",
 )

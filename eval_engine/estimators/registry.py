@@ -88,8 +88,12 @@ def formula(estimator: str, metric: str) -> MetricTerms:
     return terms
 
 
-def terms_of(estimator: Estimator, metric: MetricKernel) -> MetricTerms | None:
-    """The metric under this estimator: by the first of its means that the metric has; None if there is none."""
+def terms_of(estimator: Estimator, metric: MetricKernel, logged: bool = False) -> MetricTerms | None:
+    """The metric under this estimator: by the first of its means that the metric has; None if there is none. logged:
+    the propensities are logged, not estimated.
+    """
+    if logged:
+        estimator = estimator.if_logged.get(metric.name, estimator)
     if estimator.only is not None and metric.name not in estimator.only:
         return None
     if metric.name in estimator.without:

@@ -59,6 +59,7 @@ class InferenceSettings(NamedTuple):
     seed: int
     n_items: int = 0  # of the catalogue; for metrics of top lists
     least_effective: float = 0.0  # effective sample size, in pairs: an estimate with a smaller one is unreliable
+    slice_items: Mapping[str, int] = {}  # number of items of each slice of items or pairs
 
 
 class Results(NamedTuple):
@@ -200,7 +201,7 @@ def results_of(
                 and not group.about.estimator.no_interval
             ]
             comparisons += _comparison_rows(defined, wins, asking) if defined else []
-    reversals = reversal_rows(estimates, comparisons, asking.confidence)
+    reversals = reversal_rows(estimates, comparisons, asking.confidence, asking.slice_items)
     rows = (estimates, comparisons, reversals, _agreement_rows(rest, asking))
     return Results(*(in_order(table, own) for table, own in zip(RESULT_TABLES, rows, strict=True)))
 

@@ -41,8 +41,10 @@ class _Family(NamedTuple):
     items: list[int] | None
 
 
-def reversal_rows(estimates: Iterable[Row], comparisons: Iterable[Row], confidence: float) -> Rows:
-    """The rows of reversals, without run_id; none for a run without slices."""
+def reversal_rows(
+    estimates: Iterable[Row], comparisons: Iterable[Row], confidence: float, n_items: Mapping[str, int] | None = None
+) -> Rows:
+    """The rows of reversals, without run_id; none for a run without slices. n_items: of slices of items or pairs."""
     sliced: dict[tuple[str, str, int], dict[str, dict[Pair, Row]]] = {}
     for row in comparisons:
         by_slice = sliced.setdefault((row["estimator"], row["metric"], row["k"]), {})
@@ -52,7 +54,7 @@ def reversal_rows(estimates: Iterable[Row], comparisons: Iterable[Row], confiden
     for key in sorted(sliced):
         names = sorted(name for name in sliced[key] if name != ALL)
         for slicing, members in groupby(names, key=_slicing):
-            family = _family(key, slicing, list(members), sliced[key], sizes)
+            family = _family(key, slicing, list(members), sliced[key], sizes, n_items or {})
             rows += _family_rows(family, _random_rows(key, sliced), confidence)
     return rows
 
@@ -62,13 +64,13 @@ def _slicing(name: str) -> str:
 
 
 def _sizes(estimates: Iterable[Row]) -> dict[tuple[str, str, int, str], dict[str, int | None]]:
-    """Pairs, users and items of each slice; of models that differ, the largest."""
-    found: dict[tuple[str, str, int, str], dict[str, int | None]] = {}
+    """Pairs and users of each slice; of models that differ, the largest."""
+    sizes: dict[tuple[str, str, int, str], dict[str, int | None]] = {}
     for row in estimates:
-        own = found.setdefault((row["estimator"], row["metric"], row["k"], row["slice"]), {})
-        for name in ("n_pairs", "n_users", "n_items"):
+        own = sizes.setdefault((row["estimator"], row["metric"], row["k"], row["slice"]), {})
+        for name in ("n_pairs", "n_users"):
             own[name] = max((n for n in (own.get(name), row.get(name)) if n is not None), default=None)
-    return found
+    return sizes
 
 
 def _family(
@@ -77,12 +79,13 @@ def _family(
     slices: list[str],
     by_slice: Mapping[str, Mapping[Pair, Row]],
     sizes: Mapping[tuple[str, str, int, str], Mapping[str, int | None]],
+    n_items: Mapping[str, int],
 ) -> _Family:
     whole = by_slice.get(ALL, {})
     own = [sizes.get((*key, name), {}) for name in slices]
     pairs_known = all(one.get("n_pairs") is not None for one in own)
     counts = [one.get("n_pairs" if pairs_known else "n_users") or 0 for one in own]
-    items = [n for one in own if (n := one.get("n_items")) is not None]
+    items = [n_items[name] for name in slices if name in n_items]
     return _Family(
         key,
         slicing,
@@ -113,9 +116,9 @@ def _family_rows(family: _Family, random: Mapping[Pair, Row], confidence: float)
         np.array([[_number(rows.get(pair), name) for pair in family.pairs] for rows in family.rows])
         for name in ("difference", "p")
     )
-    found = simpson(difference, p, np.array(family.sizes, np.float64), 1 - confidence)
+    reversals = simpson(difference, p, np.array(family.sizes, np.float64), 1 - confidence)
     estimator, metric, k = family.key
-    counts = {f"n_{flag}": found.flags.count(flag) for flag in FLAGS}
+    counts = {f"n_{flag}": reversals.flags.count(flag) for flag in FLAGS}
     shared = {
         "estimator": estimator,
         "metric": metric,
@@ -126,9 +129,9 @@ def _family_rows(family: _Family, random: Mapping[Pair, Row], confidence: float)
         "confidence": confidence,
     }
     rows = [
-        shared | _flag_row(family, found, difference, n, random)
+        shared | _flag_row(family, reversals, difference, n, random)
         for n in range(len(family.pairs))
-        if found.flags[n] != NONE
+        if reversals.flags[n] != NONE
     ]
     return rows or [shared | dict.fromkeys(FLAG_COLUMNS) | {"flag": NONE}]
 
@@ -144,23 +147,25 @@ FLAG_COLUMNS = (
 )  # fmt: skip
 
 
-def _flag_row(family: _Family, found: Reversals, difference: Any, n: int, random: Mapping[Pair, Row]) -> dict[str, Any]:
+def _flag_row(
+    family: _Family, reversals: Reversals, difference: Any, n: int, random: Mapping[Pair, Row]
+) -> dict[str, Any]:
     """The columns of one flagged pair; model_a is the one that the slices favour."""
-    side = int(found.favoured[n])
+    side = int(reversals.favoured[n])
     first, second = family.pairs[n][::side]
-    chosen = sorted(np.flatnonzero(found.slices[:, n]), key=lambda x: (-family.sizes[x], family.slices[x]))
+    chosen = sorted(np.flatnonzero(reversals.slices[:, n]), key=lambda x: (-family.sizes[x], family.slices[x]))
     total = sum(family.sizes)
     row = {
-        "flag": found.flags[n],
+        "flag": reversals.flags[n],
         "model_a": first,
         "model_b": second,
         "difference": side * float(difference[0, n]),
-        "p_holm": _known(found.p_holm[0, n]),
+        "p_holm": _known(reversals.p_holm[0, n]),
         "slices": [family.slices[x] for x in chosen],
         "differences": [side * float(difference[x + 1, n]) for x in chosen],
-        "slices_p_holm": [_known(found.p_holm[x + 1, n]) for x in chosen],
+        "slices_p_holm": [_known(reversals.p_holm[x + 1, n]) for x in chosen],
         "shares": [family.sizes[x] / total for x in chosen],
-        "share": float(found.share[n]),
+        "share": float(reversals.share[n]),
         "share_of": family.share_of,
         "items": None if family.items is None else [family.items[x] for x in chosen],
     }

@@ -74,8 +74,6 @@ def slice_codes(
         else:
             for name in items:
                 of_items[name][number] = (first + look_up.positives(slicing, name))[None]
-            if slicing.name in strata and "heldout" in items:
-                of_pairs.append((first + look_up.pairs(slicing, "heldout"))[None])
     return SliceCodes(
         np.array(of_users, np.int64).reshape(-1, rows.num_rows),
         of_items,
@@ -121,18 +119,9 @@ class _Lookups:
 
     def positives(self, slicing: Slicing, name: str) -> Ints:
         """The value of the item of each positive of a label set."""
-        return self._of_items(slicing, name, True)
-
-    def pairs(self, slicing: Slicing, name: str) -> Ints:
-        """The value of the item of each pair of a label set."""
-        return self._of_items(slicing, name, False)
-
-    def _of_items(self, slicing: Slicing, name: str, only_positives: bool) -> Ints:
         table = loaded(self._spec.item_tables[slicing.table])
-        key = ("item", slicing.table, name, only_positives)
+        key = ("item", slicing.table, name)
         if key not in self._rows:
-            ids = self._items[name]
-            if only_positives:
-                ids = ids.filter(pa.array(_positives(self._labels[name])))
+            ids = self._items[name].filter(pa.array(_positives(self._labels[name])))
             self._rows[key] = table.rows(xxhash64(ids))
         return table.codes(slicing.name, self._rows[key], slicing.n_codes - 1)

@@ -4,11 +4,12 @@ Two Spark jobs for all tables together: one collects the distinct values of each
 go through one shuffle by id, which detects duplicate ids in a table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ from eval_engine.storage.stored_file import located
 
 MOST_VALUES = 100  # of a slicing: each value adds an estimate per model, estimator, metric and cutoff
 NULL = "NULL"  # name of the slice of items and users without a value
+STORED = "number INT, path STRING, counts ARRAY<BIGINT>"
 WORDS = (T.StringType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType)
 
 
@@ -47,6 +49,7 @@ class SlicesRead(NamedTuple):
     slicings: tuple[Slicing, ...]
     item_tables: tuple[KeyedTable, ...]
     user_tables: tuple[KeyedTable, ...]
+    n_items: Mapping[str, int] = {}  # by slice of items: items of the table with this value
 
 
 def read_slices(
@@ -79,13 +82,17 @@ def read_slices(
         values = _values(tables)
         stored = _stored(tables, values, folder)
     kinds = {"item": [], "user": []}  # type: dict[str, list[KeyedTable]]
-    slicings = []
-    for table, files in zip(tables, stored, strict=True):
+    slicings: list[Slicing] = []
+    n_items: dict[str, int] = {}
+    for table, (files, counts) in zip(tables, stored, strict=True):
         if table.coded:
-            number = len(kinds[table.of])
-            slicings += [Slicing(name, table.of, number, values[name]) for name in table.columns]
+            own = [Slicing(name, table.of, len(kinds[table.of]), values[name]) for name in table.columns]
+            slicings += own
+            if table.of == "item":
+                names = [name for slicing in own for name in slicing.names()]
+                n_items |= dict(zip(names, counts, strict=True))
         kinds[table.of].append(KeyedTable(table.name, files, table.columns))
-    return SlicesRead(tuple(slicings), tuple(kinds["item"]), tuple(kinds["user"]))
+    return SlicesRead(tuple(slicings), tuple(kinds["item"]), tuple(kinds["user"]), n_items)
 
 
 def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: bool) -> SourceTable:
@@ -156,18 +163,24 @@ def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
-def _stored(tables: list[SourceTable], values: dict[str, tuple[str, ...]], folder: str) -> list[tuple[str, ...]]:
-    """The files of each table: keys with codes or numbers."""
+def _stored(
+    tables: list[SourceTable], values: dict[str, tuple[str, ...]], folder: str
+) -> list[tuple[tuple[str, ...], list[int]]]:
+    """The files of each table, keys with codes or numbers; and the number of its rows with each code, column by
+    column.
+    """
     n = int(tables[0].rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = []
     for number, table in enumerate(tables):
         rows = table.rows.repartition(n, f"{table.of}_id")
         about = (table.name, table.of, table.columns, table.coded)
-        parts.append(rows.mapInArrow(_writer(number, about, values, folder), "number INT, path STRING"))
-    written: list[list[str]] = [[] for _ in tables]
+        parts.append(rows.mapInArrow(_writer(number, about, values, folder), STORED))
+    paths: list[list[str]] = [[] for _ in tables]
+    counts = [[0] * sum(len(values[name]) + 1 for name in table.columns if table.coded) for table in tables]
     for row in reduce(DataFrame.unionByName, parts).collect():
-        written[row["number"]].append(row["path"])
-    return [tuple(sorted(paths)) for paths in written]
+        paths[row["number"]].append(row["path"])
+        counts[row["number"]] = [a + b for a, b in zip(counts[row["number"]], row["counts"], strict=True)]
+    return [(tuple(sorted(own)), numbers) for own, numbers in zip(paths, counts, strict=True)]
 
 
 def _writer(
@@ -183,11 +196,13 @@ def _writer(
         ids = rows.column(f"{of}_id").combine_chunks()
         _refuse(ids, name_of_table, of)
         columns: dict[str, Any] = {KEY: pa.array(xxhash64(ids), pa.int64())}
+        counts: list[int] = []
         for name in names:
             column = rows.column(name).combine_chunks()
             if coded:
                 codes = pc.index_in(column, pa.array(values[name], pa.string()))
                 columns[name] = codes.fill_null(len(values[name])).cast(pa.int32())  # the last code: no value
+                counts += np.bincount(columns[name].to_numpy(), minlength=len(values[name]) + 1).tolist()
             else:
                 columns[name] = column.fill_null(float("nan"))
         system, place = located(folder)
@@ -196,7 +211,11 @@ def _writer(
         with system.open_output_stream(f"{place}/{path}") as handle:
             pq.write_table(pa.table(columns), handle)
         yield pa.RecordBatch.from_pydict(
-            {"number": pa.array([number], pa.int32()), "path": pa.array([f"{folder}/{path}"], pa.string())}
+            {
+                "number": pa.array([number], pa.int32()),
+                "path": pa.array([f"{folder}/{path}"], pa.string()),
+                "counts": pa.array([counts], pa.list_(pa.int64())),
+            }
         )
 
     return run

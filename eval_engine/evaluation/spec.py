@@ -142,12 +142,13 @@ class EvaluationSpec:
     def _asked(self) -> list[Cell]:
         have = {*self.sets, "top", *(f"item.{name}" for table in self.item_tables for name in table.columns)}
         have |= {"propensity"} if self.propensity else set()
+        logged = self.propensity is not None and self.propensity.method == "logged"
         return [
             Cell(formula, metric)
             for estimator in self.estimators
             if estimator.needs <= have
             for metric in (self.traditional if estimator.name == TRADITIONAL.name else self.metrics)
-            if (formula := terms_of(estimator, self.kernels[metric.base]))
+            if (formula := terms_of(estimator, self.kernels[metric.base], logged))
         ]
 
     def groups(self) -> list[Group]:

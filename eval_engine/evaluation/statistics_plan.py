@@ -19,17 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.estimators.user_batch import LabelSet, Propensities, TopLists, UserBatch
+from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.packed_rows import PACKED
+from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.slice_codes import SliceCodes, slice_codes
-from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule
+from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.user_sums import UserSums, terms_of_users
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
-from eval_engine.propensity.logistic import of_logits
-from eval_engine.propensity.naive_bayes import of_values
 from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
@@ -55,10 +54,10 @@ FRAME = ("candidates", "scored")  # of a label set, else of the row
 
 def statistics(ranks: DataFrame, spec: EvaluationSpec) -> Plan:
     """The rows of the statistics table, without run_id, from rows of the ranks table."""
-    return _added(_needed(ranks, spec).mapInArrow(_summed(spec), PACKED), spec)
+    return _added(needed_columns(ranks, spec).mapInArrow(_summed(spec), PACKED), spec)
 
 
-def _needed(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
+def needed_columns(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
     """The needed columns, flat."""
     # Lists, not a struct of them, which Spark would build item by item; and empty ones for NULL: Arrow's Java writes a
     # NULL list in time that grows with those before it.
@@ -89,18 +88,23 @@ def statistics_of_files(spark: SparkSession, files: Sequence[File], spec: Evalua
     """The same, from files of the ranks table with model and bytes of each. Workers read the files themselves: through
     Java, lists cost more than all estimators together.
     """
+    packed = by_files(spark, files, spec, _summed(spec), PACKED)
+    return _added(packed, spec, sum(size for _, _, size in files))
+
+
+def by_files(spark: SparkSession, files: Sequence[File], spec: EvaluationSpec, worker: Worker, ddl: str) -> DataFrame:
+    """The rows that a function gives for the needed columns of files of ranks."""
     sizes = [size for _, _, size in files]
-    tasks = assign_tasks(
-        sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES)
-    )  # the bytes that a task sends do not shrink with its users, so the number of tasks is limited
+    # the bytes that a task sends do not shrink with its users, so the number of tasks is limited
+    tasks = assign_tasks(sizes, max(FEW_TASKS, sum(sizes) // TASK_BYTES))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine = {number for batch in batches for number in batch.column(0).to_pylist()}
         chosen = (file for file, task in zip(files, tasks, strict=True) if task in mine)
-        return _summed(spec)(rows for path, model, _ in chosen for rows in read_ranks(path, model, spec))
+        return worker(rows for path, model, _ in chosen for rows in read_ranks(path, model, spec))
 
     n_tasks = max(tasks) + 1
-    return _added(spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, PACKED), spec, sum(sizes))
+    return spark.range(0, n_tasks, 1, n_tasks).mapInArrow(run, ddl)
 
 
 def statistics_here(files: Sequence[File], spec: EvaluationSpec) -> pa.Table:
@@ -241,7 +245,7 @@ def user_metrics(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
     columns = (
         f"model STRING, user_id {kind}, estimator STRING, metric STRING, k INT, numerator DOUBLE, denominator DOUBLE"
     )
-    return _needed(ranks, spec).mapInArrow(user_terms(spec), columns)
+    return needed_columns(ranks, spec).mapInArrow(user_terms(spec), columns)
 
 
 def _by_model(batches: Iterable[pa.RecordBatch], spec: EvaluationSpec) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -283,33 +287,9 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
         top = TopLists(np.concatenate([[0], np.cumsum(lengths)]), xxhash64(lists.flatten()))
     propensities = None
     if spec.propensity is not None and "heldout" in labels:
-        propensities = _propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
+        propensities = pair_propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
     batch = UserBatch(labels, spec.cutoffs(), top, item, propensities)
     return batch, slice_codes(rows, spec, labels, keys, propensities)
-
-
-def _propensities(rows: pa.RecordBatch, rule: PropensityRule, facts: RankFacts, ids: pa.Array | None) -> Propensities:
-    """The propensities of held-out pairs; an error if one is missing."""
-    if rule.items is not None and ids is not None:
-        own = loaded(rule.items)
-        place = own.rows(xxhash64(ids))
-        p = np.append(own.columns[rule.items.columns[0]], np.nan)[place]
-        if rule.users is not None:
-            users = loaded(rule.users)
-            logits = np.append(users.columns["logit"], np.nan)[users.rows(xxhash64(rows.column("user_id")))]
-            p = of_logits(p, np.repeat(logits, facts.n_labels))
-    elif rule.by_value:
-        p = of_values(dict(rule.by_value), facts.value)
-    else:
-        p = np.full(facts.value.size, np.nan) if facts.probability is None else facts.probability
-    for pair in np.flatnonzero(~(p > 0))[:1]:
-        user = np.searchsorted(facts.offsets, pair, side="right") - 1
-        item = "" if ids is None else f", item_id={ids[int(pair)].as_py()}"
-        raise DataError(
-            f"propensities: the held-out pair of user_id={rows.column('user_id')[int(user)].as_py()}{item} has no "
-            f"propensity above 0 by method {rule.method}. Run jobs/propensity.py on the tables of this run again."
-        )
-    return Propensities({"heldout": p}, rule.largest, rule.floor)
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

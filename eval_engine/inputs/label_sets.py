@@ -12,9 +12,9 @@
 
 from typing import Literal, NamedTuple
 
+from eval_engine.inputs.pair_table import PAIR
 from eval_engine.kernels.label_rules import FEEDBACK, HELDOUT, RANDOM, TRUTH
 
-PAIR = {"user_id": "id", "item_id": "id", "value": "value"}  # columns of every source of pairs, and what they mean
 TRAINED = "feedback"  # source and table of the training pairs
 
 

@@ -37,10 +37,10 @@ from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs.csv_file import CsvFile
 from eval_engine.inputs.csv_table import csv_files, delimiter_hint, table_columns
 from eval_engine.inputs.input_format import input_format
+from eval_engine.inputs.pair_table import PAIR
 from eval_engine.inputs.read import matched, pick, plain_id, read_input, read_table
 from eval_engine.inputs.split_settings import TIMESTAMP, LeaveLast, Random, Split
 
-PAIR = {"user_id": "id", "item_id": "id", "value": "value"}
 PROPENSITY = "propensity"  # a number that ranking reads from heldout (label_sets.py, which a split need not import)
 AT, RULE, SIDE = "_plumbline_at", "_plumbline_rule", "_plumbline_side"  # columns of ours beside those of the log
 TRAINING, TOO_FEW = "training", "too_few_pairs"  # sides: for training; the second of users with too few pairs

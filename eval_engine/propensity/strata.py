@@ -6,7 +6,8 @@
                    equally many pairs in each, and pairs of equal propensity in one
 
 X is 1 to 10. A stratum may hold no pair: equal_count leaves one out where a single propensity holds more than 1/X of
-the pairs. Only the distinct propensities are needed, and how many test pairs have each.
+the pairs. Only the distinct propensities are needed, and how many test pairs have each; strata_search.py does without
+them.
 """
 
 from typing import Literal
@@ -32,20 +33,21 @@ def strata_edges(propensity: npt.ArrayLike, n_pairs: npt.ArrayLike, n_strata: in
     if not 1 <= n_strata <= MOST:
         raise ConfigError(f"strata: {n_strata} strata, but 1 to {MOST} are possible.")
     p, n = _distinct(propensity, n_pairs)
-    if p.size < n_strata:
-        raise DataError(
-            f"strata: {n_strata} strata of test pairs with {p.size} different propensities, so that some strata would "
-            f"be empty whatever their edges are. Use at most {p.size} strata."
-        )
+    refuse_few(n_strata, p.size)
     if kind == "equal_width":
-        inner = np.arange(1, n_strata) / n_strata
-        return p[0] * (1 - inner) + p[-1] * inner
+        return equal_width_edges(p[0], p[-1], n_strata)
     if kind != "equal_count":
         raise ConfigError(f"strata: kind {kind!r} is not known: equal_width, equal_count.")
     below = np.cumsum(n) - n
     numbers = 1 + n_strata * (2 * below + n) // (2 * int(n.sum()))  # in integers, so exact
     last = np.searchsorted(numbers, np.arange(1, n_strata), side="right")
     return np.concatenate([[-np.inf], p])[last]  # -inf: the first strata hold no pair
+
+
+def equal_width_edges(low: float, high: float, n_strata: int) -> Doubles:
+    """The inner edges of intervals of equal length; low, high: the least and the largest propensity of a test pair."""
+    inner = np.arange(1, n_strata) / n_strata
+    return low * (1 - inner) + high * inner
 
 
 def strata_of(propensity: npt.ArrayLike, edges: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -55,7 +57,7 @@ def strata_of(propensity: npt.ArrayLike, edges: npt.ArrayLike) -> npt.NDArray[np
     [1, 1, 2]
     """
     p = np.asarray(propensity, float)
-    _refuse_undefined(p)
+    refuse_undefined(p)
     return 1 + np.searchsorted(np.asarray(edges, float), p, side="left")
 
 
@@ -64,13 +66,27 @@ def _distinct(propensity: npt.ArrayLike, n_pairs: npt.ArrayLike) -> tuple[Double
     p, n = np.asarray(propensity, float), np.asarray(n_pairs, np.int64)
     p, n = p[n > 0], n[n > 0]
     if not p.size:
-        raise DataError("strata: there are no test pairs. Give held-out pairs as inputs.heldout.")
-    _refuse_undefined(p)
+        raise DataError(no_pairs())
+    refuse_undefined(p)
     values, place = np.unique(p, return_inverse=True)
     return values, np.bincount(place, weights=n).astype(np.int64)
 
 
-def _refuse_undefined(p: Doubles) -> None:
+def no_pairs() -> str:
+    """The message where there is nothing to put into strata."""
+    return "strata: there are no test pairs. Give held-out pairs as inputs.heldout."
+
+
+def refuse_few(n_strata: int, n_distinct: int) -> None:
+    """An error if there are fewer different propensities than strata."""
+    if n_distinct < n_strata:
+        raise DataError(
+            f"strata: {n_strata} strata of test pairs with {n_distinct} different propensities, so that some strata "
+            f"would be empty whatever their edges are. Use at most {n_distinct} strata."
+        )
+
+
+def refuse_undefined(p: Doubles) -> None:
     """An error if a propensity is NaN, or not above 0."""
     bad = ~(p > 0)
     if bad.any():

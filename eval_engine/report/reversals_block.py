@@ -17,6 +17,7 @@ from eval_engine.plain_text import plain, plain_names
 from eval_engine.report.answers import Answers
 from eval_engine.report.cell import decimals_for, percent_text, value_text
 from eval_engine.report.estimates_block import CLEAR
+from eval_engine.report.left_out import left_out_html
 from eval_engine.report.reversal_row import ReversalRow
 from eval_engine.report.scheme import Scheme
 
@@ -24,6 +25,8 @@ TITLE = "Simpson's paradox: slices that hold most test pairs against the whole"
 HEADS = ("number", "slicing", "pairs", "reversed", "vanishes", "weak", "flagged")
 MOST_FAMILIES, MOST_SENTENCES = 10, 5  # in the terminal
 FOLDED = 20  # sentences beyond which the page folds them
+MOST_FLAGS, MOST_ROWS = 100, 200  # sentences and families on the page
+QUERY = "SELECT * FROM reversals WHERE flag IN ('reversed', 'vanishes')"
 TOLD = ("reversed", "vanishes")
 NOTE = (
     "reversed: slices that hold most test pairs decide for one model, the whole for the other. vanishes: they decide, "
@@ -46,12 +49,12 @@ def reversals_block(answers: Answers) -> Group | None:
         table.add_row(*(Text(cell) for cell in _cells(row)))
     note = Text(NOTE, style="dim")
     if len(families) > len(shown):
-        note.append(f"\n{len(families) - len(shown):,} more families: the page has them all.")
+        note.append(f"\n{len(families) - len(shown):,} more families: the page has more of them.")
     texts = _sentences(rows, answers.metrics)
     for sentence in texts[:MOST_SENTENCES]:
         note.append(f"\n{sentence}", style=CLEAR)
     if len(texts) > MOST_SENTENCES:
-        note.append(f"\n{len(texts) - MOST_SENTENCES:,} more flags: the page has them all.")
+        note.append(f"\n{len(texts) - MOST_SENTENCES:,} more flags: the page has more of them.")
     return Group(Text(TITLE, style="bold"), table, note, Text())
 
 
@@ -64,12 +67,20 @@ def reversals_html(answers: Answers) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in HEADS)
     lines = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in map(_cells, families)
+        for first, *rest in map(_cells, families[:MOST_ROWS])
     )
-    texts = _sentences(rows, answers.metrics)
+    more = ""
+    if len(families) > MOST_ROWS:
+        query = "SELECT DISTINCT estimator, metric, k, slicing, n_reversed, n_vanishes, n_weak FROM reversals"
+        more = left_out_html(f"{len(families) - MOST_ROWS:,} more families", query)
+    every = _sentences(rows, answers.metrics)
+    texts = every[:MOST_FLAGS]
     flags = f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>" if texts else ""
     if len(texts) > FOLDED:
-        flags = f"<details><summary>All {len(texts):,} flags</summary>{flags}</details>"
+        shown = f"All {len(texts):,} flags" if texts == every else f"{len(texts):,} of {len(every):,} flags"
+        flags = f"<details><summary>{shown}</summary>{flags}</details>"
+    if len(every) > len(texts):
+        flags += left_out_html(f"{len(every) - len(texts):,} more flags", QUERY)
     n = sum(row.n_reversed + row.n_vanishes for row in families)
     lead = f"{n:,} pairs of models are flagged beyond chance." if n else "No pair of models is flagged beyond chance."
     return f"""<section>
@@ -77,6 +88,7 @@ def reversals_html(answers: Answers) -> str:
 <p class="conclusion">{lead}</p>
 {flags}
 <div class="wide"><table class="numbers"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>
+{more}
 <p class="note">{NOTE}</p>
 </section>"""
 
@@ -129,17 +141,17 @@ def _sentences(rows: Sequence[ReversalRow], metrics: Sequence[Metric]) -> list[s
 def _sentence(row: ReversalRow) -> str:
     scheme = Scheme(row.estimator, Metric(row.metric, row.k))
     decimals = decimals_for([row.difference, row.random_difference, *(row.differences or ())])
-    items = f", {sum(row.items):,} items" if row.items else ""
+    items = [f" ({n:,} {'item' if n == 1 else 'items'})" for n in row.items or ()] or [""] * len(row.slices or ())
     slices = ", ".join(
-        f"{name} by {value_text(difference, decimals)}"
-        for name, difference in zip(row.slices or (), row.differences or (), strict=True)
+        f"{name}{held} by {value_text(difference, decimals)}"
+        for name, held, difference in zip(row.slices or (), items, row.differences or (), strict=True)
     )
     whole = value_text(None if row.difference is None else abs(row.difference), decimals)
     if row.flag == "reversed":
         against = f"in the whole {row.model_b} is better by {whole}"
     else:
         against = f"the whole decides for neither ({row.model_b} ahead by {whole})"
-    held = f"{percent_text(round(row.share or 0.0, 3))} of the test {row.share_of}{items}"
+    held = f"{percent_text(round(row.share or 0.0, 3))} of the test {row.share_of}"
     return (
         f"{row.flag}, {scheme} by {row.slicing}: {row.model_a} is better than {row.model_b} in {slices} ({held}); "
         f"{against}{_random(row, decimals)}."

@@ -172,9 +172,13 @@ def _natural(value: str | None) -> tuple[bool, list[tuple[bool, int, str]]]:
     return value is None, keys
 
 
-def contradictions_text(slicing: Slicing) -> list[str]:
-    """Every contradiction in one sentence."""
-    return [_sentence(slicing, row, one) for row in slicing.rows for one in row.contradictions]
+def contradictions_text(slicing: Slicing, most: int) -> list[str]:
+    """A sentence for each contradiction, slice by slice; of more than `most` those with the largest difference in the
+    slice.
+    """
+    every = [(row, one) for row in slicing.rows for one in row.contradictions]
+    largest = sorted(range(len(every)), key=lambda n: (-abs(every[n][1].slice_row.difference or 0.0), n))[:most]
+    return [_sentence(slicing, *every[n]) for n in sorted(largest)]
 
 
 def left_out_text(n_values: int, n_models: int) -> str:

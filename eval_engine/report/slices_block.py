@@ -103,10 +103,10 @@ def _fitting(widths: Sequence[int], room: int) -> int:
 def _legend(slicing: Slicing, more_values: int, more_models: int) -> Text:
     text = Text(f"{LEGEND}, {FAMILY}.", style="dim")
     if more := left_out_text(more_values, more_models):
-        text.append(f"\nNot shown: {more}. The page has them all.")
-    sentences = contradictions_text(slicing)
-    for sentence in sentences[:MOST_SENTENCES]:
+        text.append(f"\nNot shown: {more}. The page has more of them.")
+    sentences = contradictions_text(slicing, MOST_SENTENCES)
+    for sentence in sentences:
         text.append(f"\n{sentence}", style=CLEAR)
-    if len(sentences) > MOST_SENTENCES:
-        text.append(f"\n{len(sentences) - MOST_SENTENCES:,} more contradictions of the whole: the page has them all.")
+    if n_more := sum(len(row.contradictions) for row in slicing.rows) - len(sentences):
+        text.append(f"\n{n_more:,} more contradictions of the whole: the page has more of them.")
     return text

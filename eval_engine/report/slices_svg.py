@@ -44,7 +44,7 @@ def slices_svg(slicing: Slicing) -> str:
         parts += _row(row, names[row.value], models, bounds, tall * n, n == 0)
     text = escape(f"{slicing.scheme} of each model by {slicing.name}, with intervals", quote=True)
     more = left_out_text(len(slicing.rows) - len(rows) + 1, len(slicing.models) - len(models))
-    note = f'<p class="note">Drawn without {more}: the table has them.</p>' if more else ""
+    note = f'<p class="note">Drawn without {more}: the table has more of them.</p>' if more else ""
     picture = (
         f'<svg class="slices" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{text}">{"".join(parts)}</svg>'
     )

@@ -3,7 +3,7 @@
 Model names come from outside: escaped in the page, printed as they are in the terminal.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from html import escape
 
 from rich.console import Group
@@ -13,6 +13,7 @@ from rich.text import Text
 from eval_engine.report.cell import UNDEFINED, interval_text, percent_text, value_text
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import defined
+from eval_engine.report.left_out import left_out_html
 from eval_engine.report.pairwise_wins import (
     FEW,
     PairwiseWins,
@@ -31,6 +32,7 @@ QUESTION = "Which model beats which"
 WON, NEEDED, TRULY = "won–tied–lost", "needed", "truly"
 WORDS = ("model", "against", "verdict")  # columns that begin at the left
 STYLES = {"a better": "green", "equivalent": "cyan", "not decided": "yellow"}
+MOST_PAIRS = 300  # on the page
 CLASSES = {"not decided": "noise"}  # classes of page.html
 PAIR_COLUMNS = (
     "model",
@@ -90,18 +92,29 @@ def wins_block(panel: Panel, width: int) -> Group | None:
 
 
 def wins_html(panel: Panel) -> str:
-    """For the page: the chances, and every pair."""
+    """For the page: the chances, and every pair; of many, neighbours and the best model against all."""
     wins = pairwise_wins(panel)
     if wins is None:
         return ""
-    pairs = _pairs_html(wins)
+    chosen = wins.pairs if len(wins.pairs) <= MOST_PAIRS else wins.shown
+    pairs = _pairs_html(chosen, wins)
     if len(wins.models) > FEW:
-        pairs = f"<details><summary>All {len(wins.pairs)} pairs</summary>{pairs}</details>"
+        all_or_some = f"All {len(wins.pairs)} pairs"
+        if len(chosen) < len(wins.pairs):
+            all_or_some = f"{len(chosen):,} of {len(wins.pairs):,} pairs: neighbours, and the best model against all"
+        pairs = f"<details><summary>{all_or_some}</summary>{pairs}</details>"
+    if len(chosen) < len(wins.pairs):
+        scheme = wins.scheme
+        query = (
+            f"SELECT * FROM comparisons WHERE estimator = '{scheme.estimator}' AND metric = '{scheme.metric.name}' "
+            f"AND k = {scheme.metric.k} AND slice = 'all'"
+        )
+        pairs += left_out_html(f"{len(wins.pairs) - len(chosen):,} more pairs", query)
     return f"""<section>
 <h2>{QUESTION}, by {escape(wins.name)}</h2>
 <p class="conclusion">By {escape(wins.by)}, {escape(outcome(wins))}.</p>
 {_chances_html(panel, wins)}
-<h3>Every pair, the model that is ahead first</h3>
+<h3>Pairs, the model that is ahead first</h3>
 {pairs}
 <p class="note">{escape(_note(wins, (TRULY, WON, NEEDED)))}</p>
 </section>"""
@@ -123,9 +136,9 @@ def _chances_html(panel: Panel, wins: PairwiseWins) -> str:
     return f'<div class="wide"><table class="chances">{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _pairs_html(wins: PairwiseWins) -> str:
+def _pairs_html(pairs: Sequence[ComparisonRow], wins: PairwiseWins) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in PAIR_COLUMNS)
-    lines = "".join(_pair_html(row, wins) for row in wins.pairs)
+    lines = "".join(_pair_html(row, wins) for row in pairs)
     return f'<div class="wide"><table class="pairs"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 

@@ -4,11 +4,8 @@
     e_mg  = (A_mg - R_m B_mg) / sum_g B_mg            what bucket g adds to R_m, linearised (delta method);
                                                       sum_g e_mg = 0
     cov   = G / (G - 1) * E E^T                       G buckets that contribute: b > 0 for some defined model
-    R_i - c R_j has se = sqrt(G / (G - 1) * sum_g (e_ig - c e_jg)^2), with G - 1 degrees of freedom
 
-A bucket is a hash of the user, so buckets are independent, and variation that two models share cancels. Squared
-differences are summed; covariances are not subtracted: the standard error of two identical models is 0, exactly. With B
-= 1 and a user per bucket this is the paired t test.
+A bucket is a hash of the user, so buckets are independent, and variation that two models share cancels: comparison.py.
 
 Undefined is NaN: a model without denominators, or with a numerator that is NaN, has neither value nor errors, and does
 not affect other models; with fewer than two buckets nothing has a standard error. A numerator over denominator 0 is
@@ -36,14 +33,6 @@ class Paired(NamedTuple):
         return _inflation(self.n_units) * (self.errors @ self.errors.T)
 
 
-class Difference(NamedTuple):
-    """A difference of two ratios, its standard error and degrees of freedom."""
-
-    value: float
-    standard_error: float
-    degrees: int
-
-
 def paired(a: Floats, b: Floats) -> Paired:
     """The ratios and errors of these sums, each of shape (n_models, n_buckets)."""
     a, b = bucket_sums(a, b)
@@ -53,13 +42,6 @@ def paired(a: Floats, b: Floats) -> Paired:
     values = a.sum(axis=1) / total
     errors = (a - values[:, None] * b) / total[:, None]
     return Paired(values, errors, int((b[defined] > 0).any(axis=0).sum()))
-
-
-def difference(models: Paired, i: int, j: int, share: float = 1.0) -> Difference:
-    """R_i - share R_j."""
-    errors = models.errors[i] - share * models.errors[j]
-    error = math.sqrt(_inflation(models.n_units) * float(errors @ errors))
-    return Difference(float(models.values[i] - share * models.values[j]), error, max(models.n_units - 1, 0))
 
 
 def bucket_sums(a: Floats, b: Floats) -> tuple[Floats, Floats]:

@@ -10,11 +10,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.errors import DataError
+from eval_engine.errors import DataError, StageError
 from eval_engine.lake.lake import Lake
 from eval_engine.propensity.settings import Logged
 from eval_engine.propensity.strata import strata_edges, strata_of
-from jobs import evaluate
+from jobs import evaluate, propensity, report
 from jobs.cli import load
 from tests.conftest import SmallRun
 
@@ -211,8 +211,111 @@ def test_propensities_of_another_method_or_of_no_job(logged: Any, spark: SparkSe
         evaluate.propensities_of(Lake(spark, config.lake), new)
 
 
-def test_spark_workers_give_the_same_tables(logged: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def of_pairs(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Any:
+    """The same run with a logged propensity of each held-out pair; few pairs have one in common."""
+    run = SmallRun(tmp_path_factory.mktemp("of_pairs"))
+    logged_run(run)
+    held = run.tables["heldout"]
+    run.p = {}
+    drawn = np.random.default_rng(8).beta(1, 4, held.num_rows).round(3).clip(0.001, 1)
+    for user, item, p in zip(held["user_id"].to_pylist(), held["item_id"].to_pylist(), drawn.tolist(), strict=True):
+        run.p[user, item] = p
+    run.tables["heldout"] = held.append_column("propensity", pa.array(drawn))
+    run.config["propensity"] = {"method": "logged", "floor": FLOOR}
+    run.run(spark)
+    return run
+
+
+@pytest.mark.parametrize("strata", STRATA, ids=lambda one: one["kind"])
+def test_strata_of_logged_propensities(strata: dict[str, Any], of_pairs: Any) -> None:
+    found, kind, n = estimates(of_pairs), strata["kind"], strata["n"]
+    values, counts = np.unique(list(of_pairs.p.values()), return_counts=True)
+    edges = strata_edges(values, counts, n, kind)
+    stratum = {pair: int(strata_of([p], edges)[0]) for pair, p in of_pairs.p.items()}
+    assert any(len({stratum[pair] for pair in stratum if pair[1] == item}) > 1 for item in of_pairs.items.tolist())
+    table = {row["stratum"]: row for row in rows(of_pairs, "strata") if row["strata"] == f"propensity_{kind}_{n}"}
+    assert len(table) == n
+    sizes = []
+    for x in range(1, n + 1):
+        own = {pair: of_pairs.p[pair] for pair in stratum if stratum[pair] == x}
+        row = table[f"Q{x}"]
+        assert (row["n_pairs"], row["n_items"]) == (len(own), len({item for _, item in own}))
+        assert (row["low"], row["high"]) == (min(own.values()), max(own.values()))
+        assert row["inverse_propensity"] == pytest.approx(sum(1 / p for p in own.values()), rel=1e-9)
+        sizes.append((row["n_pairs"], row["inverse_propensity"]))
+    for model in ("a", "b"):
+        means = []
+        for x in range(1, n + 1):
+            hits: dict[int, list[float]] = {}
+            pooled = [0.0, 0.0]
+            for user, item, _, place, _ in positives(of_pairs, model):
+                pair = int(of_pairs.users[user]), int(of_pairs.items[item])
+                if stratum[pair] == x:
+                    hits.setdefault(user, []).append(float(place <= K))
+                    pooled[0] += (place <= K) / of_pairs.p[pair]
+                    pooled[1] += 1 / of_pairs.p[pair]
+            means.append(np.mean([np.mean(own) for own in hits.values()]))
+            name = f"propensity_{kind}_{n}=Q{x}"
+            assert found["holdout", "recall", model, name]["value"] == pytest.approx(means[-1], rel=1e-9)
+            assert found["snips", "recall", model, name]["value"] == pytest.approx(pooled[0] / pooled[1], rel=1e-9)
+        for name, column in (("stratified", 0), ("stratified_balanced", 1)):
+            shares = np.array([size[column] for size in sizes])
+            row = found[f"{name}({kind}={n})", "recall", model, "all"]
+            assert row["value"] == pytest.approx(means @ shares / shares.sum(), rel=1e-9)
+
+
+def test_strata_where_only_spark_reads_the_ranks(
+    of_pairs: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, lake = load(of_pairs.write()), Lake(spark, of_pairs.config["lake"])
+    monkeypatch.setattr(Lake, "files", lambda self, table, run_id: [])
+    with evaluate.slices_of(spark, lake, config) as (_, propensities):
+        assert propensities is not None
+        strata = sorted(propensities.strata.rows, key=lambda row: (row["strata"], row["stratum"]))
+    before = sorted(rows(of_pairs, "strata"), key=lambda row: (row["strata"], row["stratum"]))
+    assert [{"run_id": "small"} | row for row in strata] == before
+
+
+def test_estimates_that_are_older_than_the_propensities_are_not_reported(of_pairs: Any, spark: SparkSession) -> None:
+    config, quiet = load(of_pairs.write()), Console(quiet=True)
+    propensity.run(spark, config, quiet)  # the same propensities
+    report.show(spark, config.lake, "small", quiet)
+    other = config.model_copy(update={"propensity": Logged(method="logged", floor=0.5)})
+    propensity.run(spark, other, quiet)
+    with pytest.raises(StageError, match=r"its estimates of .* are older than its propensity_fits. Run jobs/evaluate"):
+        report.show(spark, config.lake, "small", quiet)
+    propensity.run(spark, config, quiet)
+    report.show(spark, config.lake, "small", quiet)
+
+
+def test_strata_are_of_held_out_pairs_only(logged: Any, of_pairs: Any) -> None:
+    for run in (logged, of_pairs):
+        names = {row["estimator"] for row in rows(run, "estimates") if row["slice"].startswith("propensity_")}
+        assert names == {"holdout", "snips", "snips_user", "clipped", "ips"}
+
+
+@pytest.mark.parametrize("floor", [0.0, FLOOR])
+def test_precision_with_logged_propensities(floor: float, of_pairs: Any) -> None:
+    found, users = estimates(of_pairs), {user for user, _ in of_pairs.p}
+    total = 0.0
+    for user, item, _, place, _ in positives(of_pairs, "a"):
+        p = of_pairs.p[int(of_pairs.users[user]), int(of_pairs.items[item])]
+        total += (place <= K) / max(p, floor) / K
+    row = found["clipped" if floor else "snips", "precision", "a", "all"]
+    assert row["value"] == pytest.approx(total / len(users), rel=1e-9)
+    assert row["n_users"] == len(users)
+    assert row["reason"] is None
+    assert "users with a held-out pair" in row["estimand"]
+    assert found["snips_user", "precision", "a", "all"]["value"] is None
+
+
+@pytest.mark.parametrize("which", ["logged", "of_pairs"])
+def test_spark_workers_give_the_same_tables(
+    which: str, request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The run is small enough for one process; with these limits workers do all of it."""
+    logged = request.getfixturevalue(which)
     names = ("estimates", "comparisons", "reversals", "estimator_agreement", "strata")
     before = {name: rows(logged, name) for name in names}
     monkeypatch.setattr(evaluate, "SMALL_BYTES", 0)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from eval_engine.errors import ConfigError, StageError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import RUNS, TABLES
+from eval_engine.tables import PROPENSITY_FITS, RANKS, RUNS, TABLES
 from jobs import pipeline
 from jobs.cli import app, load
 from jobs.pipeline import STAGES, Stage, inputs_of, module_of, stages_of, stages_table
@@ -83,11 +83,15 @@ def test_stages_stand_in_the_order_in_which_they_run() -> None:
         for table in plan.reads:  # who writes a table of the lake comes before who reads it
             if not isinstance(table, str):
                 assert any(table in STAGES[before].writes for before in earlier[name]), (name, table.name)
-        if plan.publishes:  # what a fingerprint is made of
-            assert {"model", "inputs"} <= set(plan.publishes.partitions)
+        if plan.publishes:
             assert plan.publishes in plan.writes
         assert plan.section is None or plan.section in RunConfig.model_fields
         assert all(folder in RunConfig.model_fields for folder in plan.folders)
+
+
+def test_what_fingerprints_are_made_of() -> None:
+    assert {"model", "inputs"} <= set(RANKS.partitions)
+    assert [plan.publishes for plan in STAGES.values() if plan.publishes] == [PROPENSITY_FITS, RANKS]
 
 
 @pytest.mark.parametrize("module", ALLOWED)

@@ -83,6 +83,7 @@ def test_from_config_to_tables(small_run: Any, spark: SparkSession, monkeypatch:
     _lists_are_counted(lake, by_key)
 
     assert {row["slicing"] for row in rows_of(lake, REVERSALS)} == {"category", "age", "segment"}
+    _items_are_counted(small_run, lake)
     assert {row["reference"] for row in rows_of(lake, ESTIMATOR_AGREEMENT)} <= {
         *("full_macro", "full_mean", "full_micro", "full_selected")
     }
@@ -111,6 +112,20 @@ def _values_of_users_add_up(lake: Lake, estimates: dict[Any, Any]) -> None:
         assert n == row["n_users"]
         if key[1] != "ure_balanced":
             assert a / b == pytest.approx(row["value"], rel=1e-9)
+
+
+def _items_are_counted(run: Any, lake: Lake) -> None:
+    """Slices of items say how many items they hold; slices of users do not."""
+    table = run.tables["items"]
+    flagged = [row for row in rows_of(lake, REVERSALS) if row["flag"] != "none"]
+    assert {row["slicing"] for row in flagged} >= {"segment"}
+    assert {row["slicing"] for row in flagged} & {"category", "age"}
+    for row in flagged:
+        if row["slicing"] == "segment":
+            assert row["items"] is None
+            continue
+        values = [str(value) for value in table[row["slicing"]].to_pylist()] + ["NULL"] * 10
+        assert row["items"] == [values.count(name.partition("=")[2]) for name in row["slices"]]
 
 
 def _lists_are_counted(lake: Lake, estimates: dict[Any, Any]) -> None:

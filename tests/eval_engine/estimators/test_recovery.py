@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.registry import METRICS, formula, formulas
-from eval_engine.estimators.user_batch import LabelSet, UserBatch
+from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, formulas
+from eval_engine.estimators.registry import terms_of as formula_of
+from eval_engine.estimators.user_batch import LabelSet, Propensities, UserBatch
 from eval_engine.kernels.rank_facts import RankFacts, rank_facts
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
@@ -139,3 +140,44 @@ def test_average_precision_comes_nearer_as_exposures_grow(facts, true):
 def test_ndcg_is_near_where_most_positives_are_of_users_with_many(true, estimates):
     found = np.mean([one.value for one in estimates["ure_mean ndcg"]])
     assert found == pytest.approx(true["full_mean ndcg"], rel=0.05)
+
+
+def logged_by_chance(truth, rng):
+    """The same rank facts, of pairs that a platform logs: each with its own known chance, higher for good scores."""
+    chance = np.clip(0.15 + 0.5 / (1 + truth.above / 4), 0, 1)
+    kept = np.flatnonzero(rng.random(truth.value.size) < chance)
+    offsets = np.searchsorted(kept, truth.offsets)
+    facts = RankFacts(
+        offsets, truth.value[kept], truth.score[kept], truth.above[kept], truth.tied[kept], truth.candidates
+    )
+    assert (np.diff(offsets) > 0).all()  # else users without a pair would be left out
+    return UserBatch({"heldout": LabelSet(facts)}, propensities=Propensities({"heldout": chance[kept]}, 1.0, 0.5))
+
+
+def test_precision_from_logged_propensities(facts, true):
+    rng, asked = np.random.default_rng(17), {}
+    for name in ("snips", "clipped", "holdout"):
+        one = formula_of(ESTIMATORS[name], METRICS["precision"], logged=True)
+        asked[name] = one, K
+    samples = [logged_by_chance(facts, rng) for _ in range(DRAWS)]
+    found = {
+        name: [estimate(ratio_sums(terms_of(one, sample, k)), 0.95) for sample in samples]
+        for name, (one, k) in asked.items()
+    }
+    target = true["full_mean precision"]
+    assert errors_apart(found["snips"], target) < 3
+    assert np.mean([one.low <= target <= one.high for one in found["snips"]]) > 0.9
+    assert all(one.n_users == N_USERS for one in found["snips"])
+    assert errors_apart(found["holdout"], target) > 20
+    assert np.mean([one.value for one in found["clipped"]]) < target  # clipped weights are too small
+
+
+@pytest.mark.parametrize("name", ["snips", "clipped", "snips_user", "ips"])
+def test_precision_under_weights_needs_logged_propensities(name, facts):
+    batch = logged_by_chance(facts, np.random.default_rng(19))
+    estimated, logged = (formula_of(ESTIMATORS[name], METRICS["precision"], one) for one in (False, True))
+    assert np.isnan(value(terms_of(estimated, batch, K)))
+    assert "add up to the number of pairs" in estimated.estimand
+    defined = name in ("snips", "clipped")
+    assert np.isnan(value(terms_of(logged, batch, K))) != defined
+    assert ("over users with a held-out pair" in logged.estimand) == defined

@@ -31,13 +31,14 @@ PARADOX = {
     "propensity=1": {"a": 0.33, "b": 0.35, "c": 0.1},
     "propensity=2": {"a": 0.69, "b": 0.41, "c": 0.1},
 }
-SIZES = {"propensity=1": {"n_pairs": 990, "n_items": 3445}, "propensity=2": {"n_pairs": 10, "n_items": 4}}
+SIZES = {"propensity=1": {"n_pairs": 990}, "propensity=2": {"n_pairs": 10}}
+ITEMS = {"propensity=1": 3445, "propensity=2": 4}
 
 
 def test_a_flag_names_slices_shares_items_and_what_random_exposure_says() -> None:
     estimates, comparisons = rows_of(PARADOX, sizes=SIZES)
     random = rows_of({"all": {"a": 0.16, "b": 0.17, "c": 0.1}}, estimator="ure_macro")
-    (row,) = reversal_rows([*estimates, *random[0]], [*comparisons, *random[1]], 0.95)
+    (row,) = reversal_rows([*estimates, *random[0]], [*comparisons, *random[1]], 0.95, ITEMS)
     assert set(row) == set(REVERSALS.names) - {"run_id"}
     assert (row["flag"], row["model_a"], row["model_b"], row["slicing"]) == ("reversed", "b", "a", "propensity")
     assert row["difference"] == pytest.approx(-0.01)

@@ -41,8 +41,8 @@ def words(text: str) -> str:
 def test_a_flag_in_words() -> None:
     text = words(printed(answers(FLAG, QUIET)))
     assert (
-        "reversed, held-out pairs ndcg@10 by propensity: wmf is better than bpr in propensity=1 by 0.0110 (99 % of the "
-        "test pairs, 3,445 items); in the whole bpr is better by 0.0040; random exposure (URE macro) has wmf better by "
+        "reversed, held-out pairs ndcg@10 by propensity: wmf is better than bpr in propensity=1 (3,445 items) by 0.0110 "
+        "(99 % of the test pairs); in the whole bpr is better by 0.0040; random exposure (URE macro) has wmf better by "
         "0.0030."
     ) in text
     assert "held-out pairs ndcg@10 propensity 3 1 0 1 67 %" in text

@@ -264,7 +264,7 @@ def test_80_columns_hold_it_and_what_is_left_out_is_counted(tmp_path: Path, n_va
     assert values_shown == [str(n) for n in range(min(n_values, MOST_VALUES))]
     more = n_values - MOST_VALUES
     assert (f"{more:,} more value{'s'[: more - 1]} with fewer users" in block) is (more > 0)
-    assert ("more models. The page has them all." in " ".join(block.split())) is (n_models > 4)
+    assert ("more models. The page has more of them." in " ".join(block.split())) is (n_models > 4)
     texts = texts_of(page(answers, tmp_path))
     assert all(str(n) in texts for n in range(n_values))
     assert all(texts.count(model) >= 2 for model in values)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_engine.statistics.paired import Paired, difference, paired
+from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
 NUMERATOR = st.one_of(st.just(0.0), st.floats(-1e3, 1e3), st.sampled_from([0.25, 1.0, math.nan]))
@@ -65,44 +65,9 @@ def test_matches_brute_force(sums):
     )
 
 
-@given(bucket_sums(), st.floats(0.5, 1))
-@settings(deadline=None, max_examples=60)
-def test_standard_error_of_a_difference_is_that_of_the_covariances(sums, share):
-    models = paired(*sums)
-    covariance = models.covariance
-    for i in range(len(models.values)):
-        for j in range(len(models.values)):
-            result = difference(models, i, j, share)
-            want = covariance[i, i] - 2 * share * covariance[i, j] + share**2 * covariance[j, j]
-            assert result.value == pytest.approx(models.values[i] - share * models.values[j], nan_ok=True)
-            assert result.standard_error**2 == pytest.approx(
-                want, rel=1e-6, abs=1e-9 * (1 + abs(covariance[i, i]) + abs(covariance[j, j])), nan_ok=True
-            )
-            assert result.degrees == max(models.n_units - 1, 0)
-
-
-@given(bucket_sums())
-@settings(deadline=None, max_examples=60)
-def test_identical_models_differ_by_exactly_nothing(sums):
-    a, b = (np.vstack([x, x[::-1]]) for x in sums)
-    models = paired(np.asfortranarray(a), b)
-    for i in range(len(sums[0])):
-        result = difference(models, i, len(a) - 1 - i)
-        if math.isnan(models.values[i]):
-            assert math.isnan(result.value)
-            assert math.isnan(result.standard_error)
-        else:
-            assert result.value == 0
-            assert result.standard_error == 0 or models.n_units < 2
-
-
-def test_a_user_per_bucket_is_the_paired_t_test():
+def test_a_user_per_bucket_is_the_t_test():
     x, y = np.random.default_rng(1).random((2, 57))
     models = paired(np.array([x, y]), np.ones((2, 57)))
-    result = difference(models, 0, 1)
-    want = stats.ttest_rel(x, y)
-    assert result.value / result.standard_error == pytest.approx(want.statistic, rel=1e-12)
-    assert result.degrees == want.df
     np.testing.assert_allclose(
         models.values / np.sqrt(np.diag(models.covariance)), stats.ttest_1samp([x, y], 0, axis=1).statistic, rtol=1e-12
     )
@@ -158,17 +123,12 @@ def test_undefined_is_nan():
     np.testing.assert_array_equal(models.values, [0.75, np.nan, np.nan, 0.5])
     np.testing.assert_array_equal(np.isnan(models.covariance), ~np.outer([1, 0, 0, 1], [1, 0, 0, 1]).astype(bool))
     assert models.n_units == 2
-    for i, j in [(0, 1), (2, 0), (1, 2), (1, 1)]:
-        assert np.isnan(difference(models, i, j)[:2]).all()
 
 
 @pytest.mark.parametrize(("n_buckets", "value"), [(0, math.nan), (1, 0.5), (2, 0.5)])
 def test_one_bucket_has_no_standard_error(n_buckets, value):
     models = paired(np.ones((2, n_buckets)), np.array([[1.0, 0.0], [2.0, 0.0]])[:, :n_buckets])
-    result = difference(models, 0, 1)
-    assert result.value == pytest.approx(value, nan_ok=True)
-    assert math.isnan(result.standard_error)
-    assert result.degrees == 0
+    assert models.values[0] - models.values[1] == pytest.approx(value, nan_ok=True)
     assert np.isnan(models.covariance).all()
 
 
