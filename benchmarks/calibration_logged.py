@@ -36,8 +36,9 @@ from eval_engine.estimators.registry import formula
 from eval_engine.estimators.user_batch import LabelSet, Propensities, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.results import InferenceSettings, described, results_of
+from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule, Slicing, Strata
-from eval_engine.evaluation.user_sums import SliceCodes, UserSums
+from eval_engine.evaluation.user_sums import UserSums
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
@@ -93,7 +94,7 @@ def logged(users: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[User
     given = Propensities({"heldout": p[item]}, 1.0, FLOOR)
     batch = UserBatch({"heldout": LabelSet(facts, positive)}, spec().cutoffs(), propensities=given)
     nobody = np.empty((0, users.size), np.int64)
-    return batch, SliceCodes(nobody, {"heldout": strata[:, item[positive]]}, strata[:, item])
+    return batch, SliceCodes(nobody, {"heldout": dict(enumerate(strata[:, None, item[positive]]))}, strata[:, item])
 
 
 def one_draw(n_users: int, seed: int) -> Drawn:

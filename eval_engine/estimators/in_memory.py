@@ -109,7 +109,7 @@ def evaluate(
                 f"slice must have a code for each of the {facts.value.size} pairs, found shape {codes.shape}"
             )
         distinct, numbers = np.unique(codes, return_inverse=True)
-        sliced, users, code_of = view.sliced(numbers.reshape(1, -1)[:, view.positive], distinct.size)
+        sliced, users, code_of = view.sliced(numbers.reshape(1, -1)[:, view.positive])
         parts = terms.of(batch, sliced, users, own.k, ties, **own.parameters)
         nobody = view.no_positives
         empty = terms.of(batch, nobody, np.arange(facts.n_users), own.k, ties, **own.parameters)

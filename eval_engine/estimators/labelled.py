@@ -21,6 +21,7 @@ from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.gain import gain_table, gained, gained_after
 from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
+from eval_engine.kernels.slice_order import slice_order
 
 Doubles = npt.NDArray[np.float64]
 
@@ -70,7 +71,7 @@ class Labelled:
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
         self._active: dict[int, Ints] = {}
-        self._apart: tuple[Ints, Labelled, Ints, Ints] | None = None
+        self._apart: dict[int, tuple[Ints, Labelled, Ints, Ints]] = {}  # by id of codes, which are kept
 
     @property
     def n_users(self) -> int:
@@ -136,22 +137,15 @@ class Labelled:
             self._some = users, self._view(users, offsets, index, True)
         return self._some[1]
 
-    def sliced(self, codes: Ints, n_codes: int) -> tuple["Labelled", Ints, Ints]:
+    def sliced(self, codes: Ints) -> tuple["Labelled", Ints, Ints]:
         """Each user once for each slice with one of the user's positives, with the positives of that slice; the users'
-        numbers, and the slices. codes: the slices of the positives, (n_slicings, n_positives), each below n_codes; the
-        view is cached until other codes are requested.
+        numbers, and the slices. codes: the slices of the positives, (n, n_positives), -1 for none, no slice in two
+        rows; the view is made once for each array.
         """
-        if self._apart is None or self._apart[0] is not codes:
-            user = np.repeat(np.arange(self.n_users), np.diff(self.offsets))
-            key = (user * n_codes + codes).reshape(-1)
-            order = np.argsort(key, kind="stable")
-            new = np.ones(order.size, np.bool_)
-            new[1:] = key[order][1:] != key[order][:-1]
-            first = np.flatnonzero(new)
-            users, slices = np.divmod(key[order][first], max(n_codes, 1))
-            index = order % max(user.size, 1)  # of the positives, once for each slicing
-            self._apart = codes, self._view(users, np.append(first, order.size), index, False), users, slices
-        return self._apart[1:]
+        if id(codes) not in self._apart:
+            users, slices, offsets, index = slice_order(self.offsets, codes)
+            self._apart[id(codes)] = codes, self._view(users, offsets, index, False), users, slices
+        return self._apart[id(codes)][1:]
 
     @cached_property
     def no_positives(self) -> "Labelled":

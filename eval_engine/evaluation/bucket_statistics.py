@@ -85,13 +85,13 @@ def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tup
         groups.append(tuple(range(len(spec.asked()), len(spec.asked()) + len(lists))))
     zero = rows["slice"] == ZERO
     if zero.any():
-        codes, first = [], 0
-        for slicing in spec.slicings:
-            codes += list(range(first, first + slicing.n_codes)) if slicing.of == "item" else []
-            first += slicing.n_codes
-        copies = np.tile(rows[zero], len(codes))
-        copies["slice"] = np.repeat(codes, int(zero.sum()))
-        models = np.concatenate([model_of[~zero], np.tile(model_of[zero], len(codes))])
+        codes = [spec.codes_of_pairs(group.formula.estimator) for group in spec.groups()]
+        of_zero = np.flatnonzero(zero)
+        slices = [codes[-1 - cell] for cell in rows["cell"][of_zero].tolist()]  # shared by the cells of a group
+        copied = np.repeat(of_zero, [len(own) for own in slices])
+        copies = rows[copied]
+        copies["slice"] = np.concatenate([np.empty(0, np.int64), *slices])
+        models = np.concatenate([model_of[~zero], model_of[copied]])
         rows, model_of = _added_rows(np.concatenate([rows[~zero], copies]), models)
     shared = np.flatnonzero(rows["cell"] < 0)
     own = np.flatnonzero(rows["cell"] >= 0)

@@ -34,13 +34,13 @@ class Loaded(NamedTuple):
     keys: Catalogue
     columns: Mapping[str, npt.NDArray[Any]]
 
-    def rows(self, keys: npt.NDArray[np.int64]) -> Ints:
+    def rows(self, keys: Ints) -> Ints:
         """The row of each key; -1 if it is missing in the table."""
         return positions_of(self.keys, keys)
 
-    def values(self, column: str, keys: npt.NDArray[np.int64], missing: int) -> Ints:
-        """The code of each key; `missing` if the key is missing in the table."""
-        codes: Ints = np.append(self.columns[column], missing)[self.rows(keys)]  # -1: the last
+    def codes(self, column: str, rows: Ints, missing: int) -> Ints:
+        """The code at each row, int64; `missing` at -1."""
+        codes: Ints = np.append(self.columns[column], missing).astype(np.int64)[rows]  # -1: the last
         return codes
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.packed_rows import EVERYTHING
+from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.compiled import compiled
@@ -72,12 +73,11 @@ class PairWeights:
         by_name: dict[str, Estimator] = {formula.estimator.name: formula.estimator for formula, _ in spec.asked()}
         self._estimators = [one for one in by_name.values() if one.share is not None]
         self._n_slices = len(spec.slice_names())
+        self._by_pair = {one.name: spec.slicings_of_pairs(one) for one in self._estimators}
         self._sums: dict[tuple[str, str], tuple[npt.NDArray[np.int64], Doubles]] = {}  # by estimator and metric
 
-    def add(self, batch: UserBatch, users: Ints, items: Mapping[str, Ints], pairs: Ints | None, coarse: Ints) -> None:
-        """Add users. users, items: slices of users (n, n_users) and of positives by label set (n, n_positives); pairs:
-        strata of all held-out pairs (n, n_pairs); coarse: coarse bucket of each user.
-        """
+    def add(self, batch: UserBatch, slices: SliceCodes, coarse: Ints) -> None:
+        """Add users. coarse: coarse bucket of each user."""
         for estimator in self._estimators:
             view = estimator.view(batch)
             assert estimator.share is not None
@@ -88,17 +88,18 @@ class PairWeights:
             counts = np.diff(view.offsets)
             everything = np.full(weight.size, EVERYTHING)
             self._add(estimator.name, WEIGHT, everything, weight, cut)
-            for codes in users:
+            for codes in slices.users:
                 self._add(estimator.name, WEIGHT, np.repeat(codes, counts), weight, cut)
-            if view.label_set in items and len(items[view.label_set]):
-                sliced, _, code = view.sliced(items[view.label_set], self._n_slices)
+            of_positives = slices.of(view.label_set, self._by_pair[estimator.name])
+            if len(of_positives):
+                sliced, _, code = view.sliced(of_positives)
                 own = estimator.share(batch, sliced)
                 self._add(estimator.name, WEIGHT, np.repeat(code, np.diff(sliced.offsets)), own, cut[sliced.index])
-        if pairs is not None:
+        if slices.pairs is not None:
             facts = batch.labels[HELDOUT].facts
             inverse, bucket = 1 / batch.propensity(HELDOUT), np.repeat(coarse, facts.n_labels)
             nothing = np.zeros(inverse.size, np.bool_)
-            for codes in pairs:
+            for codes in slices.pairs:
                 self._add(HELDOUT, PAIRS, codes, inverse, nothing, bucket)
 
     def _add(

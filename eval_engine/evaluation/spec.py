@@ -5,16 +5,23 @@ policy.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from eval_engine.estimators.estimator import Estimator, MetricTerms
 from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 
+Doubles = npt.NDArray[np.float64]
+LABEL_SETS = frozenset({"random", "heldout", "truth"})
 ALL = "all"  # the slice of all users and items
 
 
@@ -33,22 +40,53 @@ class Group(NamedTuple):
     cells: tuple[int, ...]  # their numbers
 
 
+class LabelledPairs(NamedTuple):
+    """Some labelled pairs of a label set."""
+
+    users: pa.Array  # user_id of each user
+    offsets: Ints  # of each user's pairs
+    items: pa.Array  # item_id of each pair
+    propensity: Doubles | None  # of each pair, where the run has propensities
+
+
+class PairRule(Protocol):
+    """Which slices the labelled pairs of a label set are in."""
+
+    @property
+    def label_set(self) -> str:
+        """The name of the label set: random, heldout, truth."""
+
+    @property
+    def needs_items(self) -> bool:
+        """Whether item ids are needed."""
+
+    def codes(self, pairs: LabelledPairs) -> Ints:
+        """The numbers of slices, (n, n_pairs): a pair may be in several; -1: in none."""
+
+
 class Slicing(NamedTuple):
-    """A column of items or users; each of its values gets estimates of its own."""
+    """A column of items or users, or a rule of pairs; each of its values gets estimates of its own."""
 
     name: str
-    of: str  # item, user
+    of: str  # item, user, pair
     table: int  # its number among the tables of items, or of users
     values: tuple[str, ...]
+    rule: PairRule | None = None  # of a slicing of pairs
+    estimators: frozenset[str] | None = None  # those that have these slices; None: all
 
     @property
     def n_codes(self) -> int:
         """One slice for each value, and a last one for items or users without a value."""
-        return len(self.values) + 1
+        return len(self.values) + (self.of != "pair")
 
     def names(self) -> list[str]:
         """Slice names as in the tables: category=toys; category=NULL for items or users missing in the table."""
-        return [f"{self.name}={value}" for value in (*self.values, "NULL")]
+        return [f"{self.name}={value}" for value in (*self.values, "NULL")][: self.n_codes]
+
+    def is_of(self, estimator: Estimator) -> bool:
+        """Whether the estimator has these slices."""
+        asked = self.estimators is None or estimator.name in self.estimators
+        return asked and (self.rule is None or estimator.needs & LABEL_SETS == {self.rule.label_set})
 
 
 class PropensityRule(NamedTuple):
@@ -149,13 +187,14 @@ class EvaluationSpec:
     def _item_sets(self) -> tuple[str, ...]:
         if any(slicing.of == "item" for slicing in self.slicings):
             return self.label_sets()
+        by_rule = {one.rule.label_set for one in self.slicings if one.rule is not None and one.rule.needs_items}
         by_item = self.propensity is not None and self.propensity.items is not None
         weighing = [
             f.estimator.needs
             for f, _ in self.asked()
             if any(n.startswith("item.") or (by_item and n == "propensity") for n in f.estimator.needs)
         ]
-        return tuple(name for name in self.label_sets() if any(name in needs for needs in weighing))
+        return tuple(name for name in self.label_sets() if name in by_rule or any(name in needs for needs in weighing))
 
     def with_weights(self) -> bool:
         """Whether some estimator says how its weight is spread over pairs."""
@@ -168,6 +207,19 @@ class EvaluationSpec:
     def slice_names(self) -> list[str]:
         """Every slice, in the order of their codes."""
         return [name for slicing in self.slicings for name in slicing.names()]
+
+    def codes_of_pairs(self, estimator: Estimator) -> list[int]:
+        """The codes of the slices of items and pairs that the estimator has."""
+        codes, first = [], 0
+        for slicing in self.slicings:
+            if slicing.of != "user" and slicing.is_of(estimator):
+                codes += list(range(first, first + slicing.n_codes))
+            first += slicing.n_codes
+        return codes
+
+    def slicings_of_pairs(self, estimator: Estimator) -> tuple[int, ...]:
+        """The numbers of the slicings of items and pairs that the estimator has."""
+        return tuple(n for n, one in enumerate(self.slicings) if one.of != "user" and one.is_of(estimator))
 
     def compared(self) -> list[Cell]:
         """The quantities on which models are compared per user: recall and precision give the same order of models on a

@@ -23,8 +23,9 @@ from eval_engine.estimators.user_batch import LabelSet, Propensities, TopLists, 
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.packed_rows import PACKED
+from eval_engine.evaluation.slice_codes import SliceCodes, slice_codes
 from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule
-from eval_engine.evaluation.user_sums import SliceCodes, UserSums, terms_of_users
+from eval_engine.evaluation.user_sums import UserSums, terms_of_users
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.propensity.logistic import of_logits
@@ -284,7 +285,7 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
     if spec.propensity is not None and "heldout" in labels:
         propensities = _propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
     batch = UserBatch(labels, spec.cutoffs(), top, item, propensities)
-    return batch, _slice_codes(rows, spec, labels, keys)
+    return batch, slice_codes(rows, spec, labels, keys, propensities)
 
 
 def _propensities(rows: pa.RecordBatch, rule: PropensityRule, facts: RankFacts, ids: pa.Array | None) -> Propensities:
@@ -309,39 +310,6 @@ def _propensities(rows: pa.RecordBatch, rule: PropensityRule, facts: RankFacts, 
             f"propensity above 0 by method {rule.method}. Run jobs/propensity.py on the tables of this run again."
         )
     return Propensities({"heldout": p}, rule.largest, rule.floor)
-
-
-def _slice_codes(
-    rows: pa.RecordBatch, spec: EvaluationSpec, labels: Mapping[str, LabelSet], items: Mapping[str, pa.Array]
-) -> SliceCodes:
-    """The slices of the users and of their positives."""
-    of_users: list[Any] = []
-    of_items: dict[str, list[Any]] = {name: [] for name in items}
-    users = xxhash64(rows.column("user_id"))
-    positives = {}
-    if any(one.of == "item" for one in spec.slicings):
-        positives = {name: xxhash64(ids.filter(pa.array(labels[name].positive))) for name, ids in items.items()}
-    of_pairs: list[Any] = []
-    strata = {one.slicing for one in spec.strata}
-    first = 0
-    for slicing in spec.slicings:
-        missing = slicing.n_codes - 1
-        if slicing.of == "user":
-            table = loaded(spec.user_tables[slicing.table])
-            of_users.append(first + table.values(slicing.name, users, missing).astype(np.int64))
-        else:
-            table = loaded(spec.item_tables[slicing.table])
-            for name, keys in positives.items():
-                of_items[name].append(first + table.values(slicing.name, keys, missing).astype(np.int64))
-            if slicing.name in strata and "heldout" in items:
-                keys = xxhash64(items["heldout"])
-                of_pairs.append(first + table.values(slicing.name, keys, missing).astype(np.int64))
-        first += slicing.n_codes
-    return SliceCodes(
-        np.array(of_users, np.int64).reshape(-1, rows.num_rows),
-        {name: np.array(codes, np.int64) for name, codes in of_items.items()},
-        np.array(of_pairs, np.int64) if of_pairs else None,
-    )
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

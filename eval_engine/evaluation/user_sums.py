@@ -14,7 +14,7 @@ metric, and each cutoff visits only the other users.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.list_counts import ListCounts
 from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, WEIGHTS, ZERO, packed_batch
 from eval_engine.evaluation.pair_weights import PairWeights
+from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import EvaluationSpec, Group
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
@@ -46,14 +47,6 @@ from eval_engine.statistics.bucket_sums import (
 )
 
 NO_FACTOR = np.empty(0)
-
-
-class SliceCodes(NamedTuple):
-    """The slices of some users and of their positives: numbers in EvaluationSpec.slice_names."""
-
-    users: Ints  # (n_slicings of users, n_users)
-    items: Mapping[str, Ints]  # by label set: (n_slicings of items, n_positives)
-    pairs: Ints | None = None  # strata of propensity of all held-out pairs: (n_strata, n_pairs)
 
 
 class UserSums:
@@ -88,7 +81,7 @@ class UserSums:
         if self._lists is not None and batch.top is not None:
             self._lists.add(bucket, batch.top)
         if self._weights is not None:
-            self._weights.add(batch, codes.users, codes.items, codes.pairs, bucket % N_COARSE)
+            self._weights.add(batch, codes, bucket % N_COARSE)
         return self._packed_values(hashes, bucket, values, batch)
 
     def _packed_values(
@@ -137,8 +130,8 @@ class _GroupSums:
         whole = (N_COARSE, COARSE) if stratified else (N_BUCKETS, 0)
         self._whole = _Rows(n_cells, 1, *whole, EVERYTHING, stratified)
         self._slices = _Rows(n_cells, n_slices, N_COARSE, COARSE, 0, stratified) if n_slices else None
-        by_item = any(slicing.of == "item" for slicing in spec.slicings)
-        self._zero = _Rows(n_cells, 1, N_COARSE, COARSE, ZERO, stratified) if by_item else None
+        self._by_pair = spec.slicings_of_pairs(self._estimator)
+        self._zero = _Rows(n_cells, 1, N_COARSE, COARSE, ZERO, stratified) if self._by_pair else None
 
     def add(
         self,
@@ -165,7 +158,7 @@ class _GroupSums:
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
         add(self._zero.base, empty, None, rows)
-        sliced, users, code = view.sliced(codes.items[view.label_set], len(self._spec.slice_names()))
+        sliced, users, code = view.sliced(codes.of(view.label_set, self._by_pair))
         if id(sliced) not in places_of:  # the same for every group of this view
             places_of[id(sliced)] = code * N_COARSE + coarse[users]
         place = places_of[id(sliced)]
