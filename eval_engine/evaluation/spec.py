@@ -15,7 +15,7 @@ from eval_engine.estimators.estimator import Estimator, MetricTerms
 from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
 from eval_engine.estimators.traditional import TRADITIONAL
-from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive

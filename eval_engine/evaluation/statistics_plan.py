@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from eval_engine.errors import DataError
 from eval_engine.estimators.user_batch import LabelSet, Propensities, TopLists, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.keyed_table import loaded
+from eval_engine.storage.keyed_table import loaded
 from eval_engine.evaluation.packed_rows import PACKED
 from eval_engine.evaluation.slice_codes import SliceCodes, slice_codes
 from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule

@@ -18,6 +18,8 @@ from eval_engine.test_sets.strategies import Weighing
 Doubles = npt.NDArray[np.float64]
 LEAST, LARGEST = 1e-290, 1e290  # weights: log(U) / w of a weight between them is neither 0 nor infinite
 
+SMALLEST = 5e-324  # not 0, which would mean that a pair cannot be drawn: the pair is named in an error instead
+
 
 class Counts(NamedTuple):
     """Pairs of each user, or of each item."""
@@ -48,7 +50,7 @@ def item_factors(weighing: Weighing, counts: Counts, totals: Totals) -> Doubles:
         if weighing.exponent == 2:
             return w * w  # the same on every platform
         with np.errstate(over="ignore", under="ignore"):
-            return w if weighing.exponent == 1 else np.where(w > 0, w**weighing.exponent, 0.0)
+            return w if weighing.exponent == 1 else np.where(w > 0, np.maximum(w**weighing.exponent, SMALLEST), 0.0)
     if weighing.strategy == "SKEW":
         n = counts.trained.astype(np.float64)
         if weighing.zero_support == "laplace":

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.test_sets.draw import id_array
-from eval_engine.test_sets.factors import Counts, Doubles, Totals, item_factors, user_factors
+from eval_engine.test_sets.draw import bad_weight, id_array
+from eval_engine.test_sets.factors import LARGEST, LEAST, Counts, Doubles, Totals, item_factors, user_factors
 from eval_engine.test_sets.strategies import Weighing, weighing_of
 
 
@@ -38,10 +38,16 @@ class TestSetWeights(NamedTuple):
             factors.append(of(self.weighing, counts, Totals(len(self.train[n]), n_random, size)))
         with np.errstate(over="ignore"):
             weights: Doubles = factors[0] * factors[1]
+        bad = (factors[0] > 0) & (factors[1] > 0) & ~((weights >= LEAST) & (weights <= LARGEST))
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise bad_weight(
+                self.weighing.strategy, int(bad.sum()), own[0][first].as_py(), own[1][first].as_py(), weights[first]
+            )
         return weights
 
 
-def test_set_weights(
+def test_set_weights(  # noqa: PT028 no test, in spite of its name
     train_users: npt.ArrayLike,
     train_items: npt.ArrayLike,
     strategy: str,

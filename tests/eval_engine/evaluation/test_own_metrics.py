@@ -16,7 +16,7 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.estimators.user_batch import UserBatch
-from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.evaluation.results import InferenceSettings, described, results_by_workers
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics

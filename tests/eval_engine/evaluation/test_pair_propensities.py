@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.evaluation.spec import PropensityRule
 from eval_engine.evaluation.statistics_plan import _propensities
 from eval_engine.kernels.rank_facts import RankFacts

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.spec import LabelledPairs, Slicing
 from eval_engine.kernels.xxhash64 import xxhash64

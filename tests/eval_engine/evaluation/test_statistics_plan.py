@@ -14,7 +14,7 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import formula
 from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.keyed_table import KeyedTable
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.evaluation.results import InferenceSettings, results_of
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing
 from eval_engine.evaluation.statistics_plan import FACTS, _flat, _summed, rank_facts_of

@@ -37,7 +37,7 @@ def brute_force(train: list, random: list, pair: tuple[int, int], strategy: str,
         mar = 1 / len(every) if strategy == "WTD_H" else target / len(random)
         missing = 1.0 if policy == "missing_is_one" else 0.0
         factors.append(mar / mnar if mnar > 0 and mar > 0 else missing)
-    return factors[0] * factors[1] ** q
+    return factors[0] * factors[1] ** q if factors[1] else 0.0  # also for q = 0: it cannot be drawn
 
 
 @settings(deadline=None)
@@ -75,6 +75,14 @@ def test_bad_input_is_an_error_that_names_it() -> None:
         weights_of(np.array([], int), np.array([], int), "SKEW")
     with pytest.raises(DataError, match="random sample: it has no pairs"):
         weights_of([1], [2], "WTD", random=(np.array([], int), np.array([], int)))
+
+
+def test_a_weight_that_overflows_or_underflows_names_its_pair() -> None:
+    users, items = np.zeros(20_000, int), np.append(np.zeros(10_000, int), np.arange(1, 10_001))
+    with pytest.raises(DataError, match=r"user_id=0, item_id=0, weight=4.94066e-324\)\. Lower the exponent"):
+        weights_of(users, items, "WTD_H", exponent=100).of([0], [0])
+    with pytest.raises(DataError, match=r"user_id=0, item_id=1, weight=inf"):
+        weights_of(users, items, "WTD", random=([0], [1]), exponent=100, zero_support="missing_is_one").of([0], [1])
 
 
 def test_drop_leaves_pairs_without_support_out() -> None:
