@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.config import StrataSettings
-from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.evaluation.slice_tables import SourceTable
 from eval_engine.evaluation.spec import PropensityRule, Strata
 from eval_engine.propensity.strata import strata_edges, strata_of
+from eval_engine.storage.keyed_table import KeyedTable
 
 ITEMS, USERS, STRATA = "propensities", "propensity_users", "strata of propensities"  # names of source tables
 

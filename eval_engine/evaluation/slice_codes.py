@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from eval_engine.estimators.user_batch import LabelSet, Propensities
-from eval_engine.storage.keyed_table import loaded
 from eval_engine.evaluation.spec import EvaluationSpec, LabelledPairs, Slicing
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.storage.keyed_table import loaded
 
 
 class SliceCodes:

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.kernels.arrays import Bools, Ints

@@ -470,7 +470,7 @@ def _counts(
     counts = np.zeros((high - low, n_sets + 1), np.int64)
     for part in parts:
         place = np.frombuffer(part[f"{of}s"], np.int32) - low
-        counts[place] += np.frombuffer(part[f"of_{of}s"], np.int32).reshape(place.size, -1)
+        counts[place] += np.frombuffer(part[f"of_{of}s"], np.int32).reshape(place.size, n_sets + 1)
         own = np.frombuffer(part[f"by_{of}"], CANDIDATE)
         end = ends[own["set"]]
         inside = (own["magnitude"] < end) | ((own["magnitude"] == end) & (own["hash"] <= hashes[own["set"]]))

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.compiled import compiled
 from eval_engine.test_sets.keys import keys_of
 from eval_engine.test_sets.rule import PairBatch, SetRule, factors_of

@@ -1,3 +1,4 @@
+# ruff: noqa: PT028 test_set_weights is no test
 """The sampling weights of pairs, from arrays in memory: eval_engine.test_set_weights."""
 
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class TestSetWeights(NamedTuple):
         return weights
 
 
-def test_set_weights(  # noqa: PT028 no test, in spite of its name
+def test_set_weights(
     train_users: npt.ArrayLike,
     train_items: npt.ArrayLike,
     strategy: str,

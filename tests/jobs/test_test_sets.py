@@ -16,6 +16,7 @@ from eval_engine.errors import ConfigError, DataError
 from eval_engine.test_sets.cap import cap_of
 from jobs import test_sets
 from jobs.cli import load
+from jobs.sample import draw_sample
 
 QUIET = Console(quiet=True)
 SETS: list[dict[str, Any]] = [
@@ -177,15 +178,11 @@ def test_bad_input_is_an_error_that_names_it(small_run: Any, spark: SparkSession
         drawn(small_run, spark, [{"strategy": "REG", "share": 0.0001}])
     with pytest.raises(DataError, match=r"test_sets: wtd_h: \d+ pairs are to be drawn .* zero_support: laplace"):
         drawn(small_run, spark, [{"strategy": "WTD_H", "share": 1.0, "zero_support": "drop"}])
-    with pytest.raises(
-        DataError, match=r"test_sets: wtd_h: .* weight that is neither 0 nor between .* Lower the exponent"
-    ):
-        small = small_run.tables["feedback"]
-        small_run.tables["feedback"] = pa.concat_tables([small, *[small.slice(0, 1)] * 3000])
-        try:
-            drawn(small_run, spark, [{"strategy": "WTD_H", "exponent": 100}])
-        finally:
-            small_run.tables["feedback"] = small
+    feedback = small_run.tables["feedback"]
+    small_run.tables["feedback"] = pa.concat_tables([feedback, feedback.take(np.zeros(300_000, int))])
+    with pytest.raises(DataError, match=r"test_sets: wtd_h: .* weight that is neither 0 nor .* Lower the exponent"):
+        drawn(small_run, spark, [{"strategy": "WTD_H", "exponent": 100}])
+    small_run.tables["feedback"] = feedback
     heldout = small_run.tables["heldout"]
     small_run.tables["heldout"] = pa.concat_tables([heldout, heldout.slice(5, 1)])
     user, item = (heldout[name][5].as_py() for name in ("user_id", "item_id"))
@@ -230,5 +227,31 @@ def test_a_section_that_is_wrong_is_a_config_error(small_run: Any, sets: list, m
 
 def test_without_held_out_pairs_it_is_a_config_error(small_run: Any) -> None:
     small_run.config["test_sets"] = [{"strategy": "REG"}]
-    with pytest.raises(ConfigError, match="inputs.heldout is needed"):
+    with pytest.raises(ConfigError, match=r"inputs\.heldout is needed"):
         load(small_run.write())
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_a_training_table_is_drawn_by_the_same_rule(small_run: Any, spark: SparkSession, kind: str) -> None:
+    skewed(small_run)
+    small_run.config["test_sets"] = [{"strategy": "REG"}, {"strategy": "WTD_H", "share": 0.4, "draws": 2}]
+    feedback = small_run.tables["feedback"].rename_columns(["uid", "item_id", "value"])
+    small_run.config["inputs"]["feedback"]["columns"] = {"user_id": "uid"}
+    small_run.tables["feedback"] = feedback
+    config = load(small_run.write())
+    to = small_run.folder / "drawn"
+    draw_sample(lambda: spark, config, "wtd_h", 1, str(to), kind, QUIET)
+    found = (DeltaTable(to).to_pyarrow_table() if kind == "delta" else pq.read_table(to)).to_pylist()
+    users, items = (feedback[name].combine_chunks() for name in ("uid", "item_id"))
+    weights = eval_engine.test_set_weights(users, items, "WTD_H").of(users, items)
+    mask = eval_engine.draw_test_set(users, items, weights, 0.4, 1)
+    expected = feedback.filter(pa.array(mask)).to_pylist()
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    for wrong, message in (
+        (("no", 0, str(to), kind), "has no such test set. It has reg, wtd_h"),
+        (("wtd_h", 2, str(to), kind), "has 2 draws"),
+        (("wtd_h", 0, str(to), "csv"), "delta, parquet"),
+        (("wtd_h", 0, config.inputs.catalogue.path, kind), "inputs.catalogue, which would be overwritten"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            draw_sample(lambda: spark, config, *wrong, QUIET)

@@ -122,19 +122,19 @@ def test_bad_input_is_an_error_that_names_it() -> None:
         draw_test_set([1, 2], [3, 3], ones, share=0.1, seed=0)
     with pytest.raises(ConfigError, match="share 0"):
         draw_test_set([1, 2], [3, 3], ones, share=0.0, seed=0)
-    with pytest.raises(ConfigError, match="share 1.5"):
+    with pytest.raises(ConfigError, match=r"share 1.5"):
         draw_test_set([1, 2], [3, 3], ones, share=1.5, seed=0)
     with pytest.raises(DataError, match="all 2 are 0"):
         draw_test_set([1, 2], [3, 3], [0.0, 0.0], share=0.5, seed=0)
-    with pytest.raises(DataError, match="2 pairs are to be drawn .* only 1 have a weight above 0"):
+    with pytest.raises(DataError, match=r"2 pairs are to be drawn .* only 1 have a weight above 0"):
         draw_test_set([1, 2], [3, 3], [0.0, 1.0], share=1.0, seed=0)
-    with pytest.raises(DataError, match="user_id=2, item_id=3, weight=inf.*Lower the exponent"):
+    with pytest.raises(DataError, match=r"user_id=2, item_id=3, weight=inf.*Lower the exponent"):
         draw_test_set([1, 2], [3, 3], [1.0, np.inf], share=0.5, seed=0)
     with pytest.raises(DataError, match="weight=1e-300"):
         draw_test_set([1, 2], [3, 3], [1.0, 1e-300], share=0.5, seed=0)
     with pytest.raises(DataError, match="weight=nan"):
         draw_test_set([1, 2], [3, 3], [1.0, np.nan], share=0.5, seed=0)
-    with pytest.raises(DataError, match="1 pairs stand .* user_id=a, item_id=x"):
+    with pytest.raises(DataError, match=r"1 pairs stand .* user_id=a, item_id=x"):
         draw_test_set(["a", "b", "a"], ["x", "x", "x"], [1.0, 1.0, 1.0], share=0.5, seed=0)
     with pytest.raises(ConfigError, match="64 bits"):
         draw_test_set([1, 2], [3, 3], ones, share=0.5, seed=2**63)
