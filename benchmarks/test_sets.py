@@ -99,7 +99,7 @@ class World:
             )
             found.append(KeyedTable(of, (str(path),), ("trained", "heldout", "random")))
         totals = [Totals(int(trained.sum()), 0, trained.size) for trained in self.trained]
-        return CountTables(*found, *totals)
+        return CountTables(found[0], found[1], totals[0], totals[1])
 
 
 def drawn(spark: SparkSession, world: World, n_pairs: int) -> Draws:
@@ -151,8 +151,8 @@ def draw_cases(spark: SparkSession, folder: Path, scale: float, cases: set[str])
     for side in ("sort", "sample"):
         if side in seconds:
             times = {"ours": round(seconds["ours"], 2), "theirs": round(seconds[side], 2)}
-            rates = (n_pairs / 1e6 / seconds[name] for name in ("ours", side))
-            say(f"draw-vs-{side}", *rates, "M pairs/s", seconds=times, pairs=n_pairs)
+            ours, theirs = (n_pairs / 1e6 / seconds[name] for name in ("ours", side))
+            say(f"draw-vs-{side}", ours, theirs, "M pairs/s", seconds=times, pairs=n_pairs)
 
 
 def driver_rss(scale: float) -> None:
@@ -209,15 +209,15 @@ def fifty_vs_one(spark: SparkSession, folder: Path, scale: float) -> None:
             start = time.perf_counter()
             evaluate.run(spark, own, console)
             seconds[side].append(time.perf_counter() - start)
-    own = {side: min(times) for side, times in seconds.items()}
+    least = {side: min(times) for side, times in seconds.items()}
     pairs = n_users * ranks_of.LABELS
     say(
         "fifty-vs-one",
-        pairs / 1e6 / own["fifty"],
-        pairs / 1e6 / own["one"],
+        pairs / 1e6 / least["fifty"],
+        pairs / 1e6 / least["one"],
         "M pairs/s",
-        seconds={side: round(time, 2) for side, time in own.items()},
-        times=round(own["fifty"] / own["one"], 2),
+        seconds={side: round(time, 2) for side, time in least.items()},
+        times=round(least["fifty"] / least["one"], 2),
     )
 
 

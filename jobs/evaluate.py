@@ -207,7 +207,7 @@ def test_sets_of(lake: Lake, config: RunConfig) -> Iterator[Slicing | None]:
         yield None
         return
     rows = {(row["name"], row["draw"]): row for row in lake.rows(TEST_SETS, {"run_id": config.run_id})}
-    rules = []
+    rules: list[SetRule] = []
     for one in config.test_sets:
         for draw in range(one.n_draws):
             row = rows.get((one.name, draw))

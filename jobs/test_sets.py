@@ -169,8 +169,8 @@ def prepared(
             wanted.append(Wanted(rule, share, size))
         yield Prepared(pairs, users, with_caps, of_users, of_items, tables, tuple(wanted), cap, bad.n if bad else 0)
     finally:
-        for rows in held:
-            rows.unpersist()
+        for kept in held:
+            kept.unpersist()
 
 
 def _asked(sets: Sequence[TestSet]) -> list[TestSet]:

@@ -26,8 +26,6 @@ SLICING = "test_set"
 class TestSetSlices(NamedTuple):
     """The rule of the slicing: which draws a pair is in."""
 
-    __test__ = False  # pytest takes a class of this name for tests
-
     rules: tuple[SetRule, ...]
     tables: CountTables
 

@@ -10,9 +10,10 @@ files. What several sets share is computed once: hashes and logarithms for each 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.kernels.arrays import Bools, Ints
@@ -20,10 +21,11 @@ from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.storage.keyed_table import KeyedTable, Loaded, loaded
 from eval_engine.test_sets.factors import Counts, Doubles, Totals, item_factors, user_factors, without_support
-from eval_engine.test_sets.keys import log_uniform, seed_hash
+from eval_engine.test_sets.keys import Hashes, log_uniform, seed_hash
 from eval_engine.test_sets.strategies import DRAWN, Weighing
 
 TRAINED, RANDOM = "trained", "random"  # columns of the tables of counts
+T = TypeVar("T", bound=np.generic)
 SIGN = np.int64(-(2**63))
 KEEP_ALL = np.iinfo(np.int64).max  # of a cap's hash, which has its sign bit flipped so that it is ordered as unsigned
 
@@ -76,7 +78,7 @@ def factors_of(tables: CountTables, weighing: Weighing) -> Factors:
         counts = Counts(columns[TRAINED], columns[RANDOM])
         found.append(np.append(of(weighing, counts, totals), 0.0))
         missing.append(np.append(without_support(weighing, counts, name), False))
-    return Factors(*found, *missing)
+    return Factors(found[0], found[1], missing[0], missing[1])
 
 
 class Places(NamedTuple):
@@ -93,12 +95,12 @@ class PairBatch:
         """users: of each pair; or, with user_of, users that the pairs name by number."""
         self._ids, self._items, self._user_of, self.tables = users, items, user_of, tables
         self._weights: dict[Weighing, Doubles] = {}
-        self._hashes: dict[int, Ints] = {}
+        self._hashes: dict[int, Hashes] = {}
         self._logs: dict[int, Doubles] = {}
         of_users = loaded(tables.users).rows(xxhash64(users))
         self.places = Places(self._each(of_users), loaded(tables.items).rows(xxhash64(items)))
 
-    def _each(self, of_users: Ints) -> Ints:
+    def _each(self, of_users: npt.NDArray[T]) -> npt.NDArray[T]:
         return of_users if self._user_of is None else of_users[self._user_of]
 
     def weights(self, weighing: Weighing) -> Doubles:
@@ -109,7 +111,7 @@ class PairBatch:
                 self._weights[weighing] = factors.users[self.places.users] * factors.items[self.places.items]
         return self._weights[weighing]
 
-    def hashes(self, seed: int) -> Ints:
+    def hashes(self, seed: int) -> Hashes:
         """The hash of each pair."""
         if seed not in self._hashes:
             of_users = xxhash64(self._ids, np.full(len(self._ids), seed_hash(seed)))

@@ -397,7 +397,7 @@ def _added(
     """The marginals of all sets, from the files of all tasks; an error if a pair is there twice."""
     n_pairs = sum(task.n_pairs for task in tasks)
     known = [size if size is not None else sum(int(task.sure[n]) for task in tasks) for n, size in enumerate(sizes)]
-    sizes = [*known, n_pairs]
+    every = [*known, n_pairs]  # the last: all pairs
     paths = [task.path for task in tasks]
     ends = np.array([-1 if rule.threshold is None else _magnitude(rule.threshold) for rule in rules])
     hashes = np.array([rule.threshold_hash or 0 for rule in rules], np.uint64)
@@ -413,7 +413,7 @@ def _added(
                 counts = _counts(parts, of, loaded(own).keys.ids.size, shard, n_shards, len(rules), ends, hashes)
                 low, high = _ends(loaded(own).keys.ids.size, n_shards)[shard : shard + 2]
                 random = loaded(own).columns[RANDOM][low:high]
-                for n, size in enumerate(sizes):
+                for n, size in enumerate(every):
                     sums = variation_sums(counts[:, n], random, size, totals.n, totals.n_random)
                     rows["of"].append(of)
                     rows["number"].append(n)
@@ -432,7 +432,7 @@ def _added(
     found: dict[str, list[Variation]] = {}
     for of, totals in (("user", tables.of_users), ("item", tables.of_items)):
         found[of] = []
-        for n, size in enumerate(sizes):
+        for n, size in enumerate(every):
             own = [row for row in rows if row["of"] == of and row["number"] == n]
             if sum(row["size"] for row in own) != size:
                 raise DataError(
@@ -444,7 +444,7 @@ def _added(
     sets = tuple(
         Drawn(
             rule,
-            sizes[n],  # type: ignore[arg-type]
+            every[n],
             weights[rule.weighing].summary(),
             int(weights[rule.weighing].counts[1]),
             found["user"][n],

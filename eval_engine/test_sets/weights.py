@@ -17,8 +17,6 @@ from eval_engine.test_sets.strategies import Weighing, weighing_of
 class TestSetWeights(NamedTuple):
     """Counts of pairs, from which weights follow."""
 
-    __test__ = False  # pytest takes a class of this name for tests
-
     weighing: Weighing
     train: tuple[pa.Array, pa.Array]
     random: tuple[pa.Array, pa.Array] | None
@@ -88,7 +86,7 @@ def test_set_weights(
     return TestSetWeights(weighing, train, sample, *sizes)
 
 
-test_set_weights.__test__ = False  # type: ignore[attr-defined]
+test_set_weights.__test__ = False  # type: ignore[attr-defined]  # pytest takes a function of this name for a test
 
 
 def count_of(ids: pa.Array, among: pa.Array) -> npt.NDArray[np.int64]:

@@ -57,8 +57,7 @@ def window_of(bins: Ints, counts: Ints, size: int, one_of: int, deviations: floa
     bins, ends = bins[order], np.cumsum(counts[order])
     expected = size / one_of
     apart = 0.0 if one_of == 1 else deviations * np.sqrt(expected) + deviations
-    first = np.searchsorted(ends, expected - apart, side="left")
-    last = np.searchsorted(ends, expected + apart, side="left")
+    first, last = (int(np.searchsorted(ends, expected + sign * apart, side="left")) for sign in (-1, 1))
     low = 0 if expected - apart < 1 and one_of > 1 else int(bins[min(first, bins.size - 1)]) << BITS
     high = LAST if last >= bins.size else (int(bins[last]) << BITS) | ((1 << BITS) - 1)
     return Window(low, min(high, LAST))
