@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration faults faults-s3 clean
+	bench-evaluate bench-calibration bench-test-sets faults faults-s3 clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -70,6 +70,9 @@ bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, a
 bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (20 minutes)
 	@$(BIN)/python -m benchmarks.calibration
 	@$(BIN)/python -m benchmarks.calibration_logged
+
+bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark (30 minutes, 8 GB of disk)
+	@$(BIN)/python -m benchmarks.test_sets
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3

@@ -78,18 +78,24 @@ if TYPE_CHECKING:
     from eval_engine.statistics.comparison import Comparison
     from eval_engine.statistics.simpson import simpson_of_counts
     from eval_engine.statistics.steiger import steiger
+    from eval_engine.test_sets.cap import cap_test_set
+    from eval_engine.test_sets.draw import draw_test_set
+    from eval_engine.test_sets.weights import TestSetWeights, test_set_weights
 
 __all__ = [
     "Comparison",
     "Estimate",
     "PowerLaw",
     "RankFacts",
+    "TestSetWeights",
+    "cap_test_set",
     "clipped_auc",
     "clipped_dcg",
     "clipped_ndcg",
     "clipped_rbp",
     "clipped_recall",
     "compare",
+    "draw_test_set",
     "evaluate",
     "full_auc",
     "full_dcg",
@@ -131,6 +137,7 @@ __all__ = [
     "snips_recall_user",
     "steiger",
     "stratified",
+    "test_set_weights",
     "traditional_auc",
     "traditional_dcg",
     "traditional_hit_rate",
@@ -157,10 +164,14 @@ HOME = {
     "Comparison": "eval_engine.statistics.comparison",
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
+    "TestSetWeights": "eval_engine.test_sets.weights",
+    "cap_test_set": "eval_engine.test_sets.cap",
+    "draw_test_set": "eval_engine.test_sets.draw",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
     "simpson_of_counts": "eval_engine.statistics.simpson",
     "steiger": "eval_engine.statistics.steiger",
+    "test_set_weights": "eval_engine.test_sets.weights",
 }
 
 

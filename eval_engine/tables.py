@@ -253,6 +253,8 @@ ESTIMATES = Table(
         Column("largest_weight_share", DOUBLE, "Of weighted pairs: share of the largest weight."),
         Column("clipped_share", DOUBLE, "Of `clipped`: share of the positives whose weight was clipped."),
         Column("unreliable", STRING, "Why the estimate is not to be relied on; NULL if nothing was found."),
+        Column("draws", INT, "Of test sets: number of draws that the estimate is the mean of."),
+        Column("draws_sd", DOUBLE, "Standard deviation over these draws; NULL for a single one."),
     ),
     key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
@@ -660,6 +662,108 @@ PROPENSITY_CALIBRATION = Table(
     rules=("n_items >= 0",),
 )
 
+TEST_SETS = Table(
+    name="test_sets",
+    about="The test sets of a run, a row for each draw: its rule, how many pairs it has, and how far its marginals are "
+    "from uniform and from the random exposures, before and after (docs/estimators.md).",
+    columns=(
+        RUN_ID,
+        Column("name", STRING, "Name of the test set; estimates have it as test_set(name).", nullable=False),
+        Column("draw", INT, "Number of the draw, from 0.", nullable=False),
+        Column("strategy", STRING, "FULL, REG, SKEW, WTD, WTD_H or CAP.", nullable=False),
+        Column("rule", STRING, "Which pairs are in the set.", nullable=False),
+        Column("share", DOUBLE, "Share of the held-out pairs that is drawn; NULL for FULL and CAP."),
+        Column("exponent", DOUBLE, "Exponent of w_i; NULL for others than WTD and WTD_H."),
+        Column("zero_support", STRING, "Policy for users and items without support; NULL where weights are equal."),
+        Column("seed", BIGINT, "Seed of the draw: of xxhash64(seed, user_id, item_id).", nullable=False),
+        Column("n_pairs", BIGINT, "Number of held-out pairs that it is drawn from.", nullable=False),
+        Column("size", BIGINT, "Number of pairs in the set.", nullable=False),
+        Column("threshold", DOUBLE, "Key log(U) / w of the last pair that is in the set; NULL for FULL and CAP."),
+        Column("threshold_hash", STRING, "Its hash, an unsigned whole number; equal keys with a smaller one are in."),
+        Column("cap", BIGINT, "Of CAP: the most pairs of an item."),
+        Column("weight_low", DOUBLE, "Least weight of a pair that can be drawn."),
+        Column("weight_high", DOUBLE, "Largest weight."),
+        Column("weight_mean", DOUBLE, "Mean weight of the pairs that can be drawn."),
+        Column("effective_pairs", DOUBLE, "(sum w)^2 / sum w^2 of these weights, in pairs."),
+        Column("n_drawable", BIGINT, "Number of pairs with a weight above 0.", nullable=False),
+        Column("n_without_support", BIGINT, "Number of pairs whose user or item has no support.", nullable=False),
+        Column(
+            "n_bad_rows", BIGINT, "Number of rows of the inputs that broke a rule and count nowhere.", nullable=False
+        ),
+        Column("n_users", BIGINT, "Number of users with a pair in feedback, heldout or exposures.", nullable=False),
+        Column("n_items", BIGINT, "Number of items of the catalogue.", nullable=False),
+        Column("n_trained", BIGINT, "Number of training pairs.", nullable=False),
+        Column("n_random", BIGINT, "Number of random exposures; 0 without any.", nullable=False),
+        Column(
+            "users_uniform_before", DOUBLE, "Total variation of the users' shares of all held-out pairs from uniform."
+        ),
+        Column("users_uniform", DOUBLE, "The same of the pairs in the set."),
+        Column(
+            "users_random_before", DOUBLE, "Total variation from the users' shares of the random exposures, before."
+        ),
+        Column("users_random", DOUBLE, "The same of the pairs in the set."),
+        Column(
+            "items_uniform_before", DOUBLE, "Total variation of the items' shares of all held-out pairs from uniform."
+        ),
+        Column("items_uniform", DOUBLE, "The same of the pairs in the set."),
+        Column(
+            "items_random_before", DOUBLE, "Total variation from the items' shares of the random exposures, before."
+        ),
+        Column("items_random", DOUBLE, "The same of the pairs in the set."),
+    ),
+    key=("run_id", "name", "draw"),
+    rules=(
+        "strategy IN ('FULL', 'REG', 'SKEW', 'WTD', 'WTD_H', 'CAP')",
+        "size >= 0 AND size <= n_pairs",
+        "threshold IS NULL OR threshold < 0",
+        "users_uniform IS NULL OR (users_uniform >= 0 AND users_uniform <= 1)",
+        "items_uniform IS NULL OR (items_uniform >= 0 AND items_uniform <= 1)",
+    ),
+)
+TEST_SET_USERS = Table(
+    name="test_set_users",
+    about="What the weights of test sets follow from: how many pairs each user has. Users with a pair in any table.",
+    columns=(
+        RUN_ID,
+        Column("user_id", ID, "User.", nullable=False),
+        Column("trained", BIGINT, "Number of training pairs.", nullable=False),
+        Column("heldout", BIGINT, "Number of held-out pairs.", nullable=False),
+        Column("random", BIGINT, "Number of random exposures.", nullable=False),
+    ),
+    key=("run_id", "user_id"),
+    rules=("trained >= 0", "heldout >= 0", "random >= 0"),
+)
+TEST_SET_ITEMS = Table(
+    name="test_set_items",
+    about="The same of each item of the catalogue, and which of its pairs a cap keeps.",
+    columns=(
+        RUN_ID,
+        Column("item_id", ID, "Item.", nullable=False),
+        Column("trained", BIGINT, "Number of training pairs.", nullable=False),
+        Column("heldout", BIGINT, "Number of held-out pairs.", nullable=False),
+        Column("random", BIGINT, "Number of random exposures.", nullable=False),
+        Column(
+            "caps",
+            Map(STRING, BIGINT),
+            "Of items beyond the cap, by name.draw of each CAP: hash of the last pair that is kept, sign bit flipped.",
+        ),
+    ),
+    key=("run_id", "item_id"),
+    rules=("trained >= 0", "heldout >= 0", "random >= 0"),
+)
+TEST_SET_PAIRS = Table(
+    name="test_set_pairs",
+    about="The pairs of test sets, on request (test_sets: pairs).",
+    columns=(
+        RUN_ID,
+        Column("name", STRING, "Name of the test set.", nullable=False),
+        Column("draw", INT, "Number of the draw, from 0.", nullable=False),
+        Column("user_id", ID, "User.", nullable=False),
+        Column("item_id", ID, "Item.", nullable=False),
+    ),
+    key=("run_id", "name", "draw", "user_id", "item_id"),
+)
+
 TABLES = (
     CATALOGUE,
     RANKS,
@@ -680,6 +784,10 @@ TABLES = (
     PROPENSITY_USERS,
     PROPENSITY_FITS,
     PROPENSITY_CALIBRATION,
+    TEST_SETS,
+    TEST_SET_USERS,
+    TEST_SET_ITEMS,
+    TEST_SET_PAIRS,
 )
 
 

@@ -4,6 +4,7 @@
     plumbline run conf/run.yaml         all stages that the config has something to do for
     plumbline rank conf/run.yaml        one stage: simulate, split, propensity, train, rank, ...
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
+    plumbline sample conf/run.yaml --to PATH   a debiased training table, drawn from feedback as test sets are
     plumbline show RUN --lake LAKE      a finished run's table again
     plumbline import coat DIR --to OUT  a public data set as tables, and a config to run on them
     plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
@@ -78,6 +79,22 @@ def search(config: ConfigArgument, run_id: RunIdOption = None) -> None:
     from jobs.train import show_trials
 
     show_trials(loaded, console)
+
+
+@app.command()
+def sample(
+    config: ConfigArgument,
+    to: Annotated[str, typer.Option(help="folder or URI of the table that is written, or a catalog name")],
+    name: Annotated[str | None, typer.Option(help="test set of the config; left out: its first")] = None,
+    draw: Annotated[int, typer.Option(min=0, help="number of the draw")] = 0,
+    format: Annotated[str, typer.Option(help="delta or parquet")] = "delta",
+) -> None:
+    """Draw a debiased training table from feedback, by the rule of a test set."""
+    from jobs.sample import draw_sample
+
+    loaded = load(config)
+    with Session(Console()) as session:
+        draw_sample(session, loaded, name, draw, to, format, session.console)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks and the tables of `slices`. Writes statistics, estimates, comparisons, reversals, estimator_agreement and,
+Reads ranks, the tables of `slices`, propensities and test sets. Writes statistics, estimates, comparisons, reversals, estimator_agreement and,
 if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie
 policy or the rule for positives needs this job only.
 """
@@ -10,6 +10,7 @@ policy or the rule for positives needs this job only.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +22,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError, as_operator_error
+from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.estimators.test_set import TEST_SET
 from eval_engine.evaluation.propensity_strata import (
     NO_STRATA,
     HeldoutPairs,
@@ -31,7 +34,7 @@ from eval_engine.evaluation.propensity_strata import (
 from eval_engine.evaluation.propensity_tables import OF_ITEMS, PropensityTables, propensity_tables
 from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, results_by_workers, results_of
 from eval_engine.evaluation.slice_tables import SlicesRead, SourceTable, read_slices
-from eval_engine.evaluation.spec import EvaluationSpec, Strata
+from eval_engine.evaluation.spec import EvaluationSpec, Slicing, Strata
 from eval_engine.evaluation.statistics_plan import (
     ranked_by_all,
     statistics,
@@ -40,6 +43,7 @@ from eval_engine.evaluation.statistics_plan import (
     unequal_users,
     user_metrics,
 )
+from eval_engine.evaluation.test_set_slices import slicing_of
 from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import write_file
 from eval_engine.ranking.ranks_files import unusable_ranks
@@ -53,11 +57,18 @@ from eval_engine.tables import (
     RANKS,
     STATISTICS,
     STRATA,
+    TEST_SET_ITEMS,
+    TEST_SET_USERS,
+    TEST_SETS,
     USER_METRICS,
 )
+from eval_engine.test_sets.counts import COUNTED, count_tables, stored, totals_of
+from eval_engine.test_sets.rule import SetRule
+from eval_engine.test_sets.settings import TestSet
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import stage
+from jobs.test_sets import staging
 
 # bytes of statistics, which do not grow with users or items: up to this size they are read by one process, since
 # Spark's way to them and back takes ten times as long as the work
@@ -81,16 +92,26 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
         slices_of(spark, lake, config) as (slices, propensities),
+        test_sets_of(lake, config) as test_sets,
     ):
-        spec = spec_of(config, slices, propensities)
+        spec = spec_of(config, slices, propensities, test_sets)
         n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
         asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items))
         _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
 
 
-def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTables | None = None) -> EvaluationSpec:
+def spec_of(
+    config: RunConfig,
+    slices: SlicesRead,
+    propensities: PropensityTables | None = None,
+    test_sets: Slicing | None = None,
+) -> EvaluationSpec:
     """The evaluation that is requested for every model."""
     asked = config.evaluate
+    slicings = slices.slicings + (propensities.strata.slicings if propensities else ())
+    if test_sets is not None:  # slices of items and pairs are not made of test sets too
+        others = frozenset(ESTIMATORS) - {TEST_SET.name}
+        slicings = (*(one._replace(estimators=one.estimators or others) for one in slicings), test_sets)
     rule = propensities.rule((*slices.item_tables, *slices.user_tables)) if propensities else None
     return EvaluationSpec(
         asked.metrics,
@@ -98,7 +119,7 @@ def spec_of(config: RunConfig, slices: SlicesRead, propensities: PropensityTable
         config.positive,
         asked.ties,
         label_sets(config),
-        slicings=slices.slicings + (propensities.strata.slicings if propensities else ()),
+        slicings=slicings,
         item_tables=slices.item_tables,
         user_tables=slices.user_tables,
         propensity=rule,
@@ -167,7 +188,8 @@ def _evaluate(
     for result, own in zip(RESULT_TABLES, results, strict=True):
         lake.put(result, own, run_id)
     if asked.user_metrics:
-        lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), spec), run_id)
+        whole = replace(spec, slicings=tuple(one for one in spec.slicings if one.of != "pair"))  # no terms of test sets
+        lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), whole), run_id)
 
 
 def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:
@@ -242,6 +264,48 @@ def tables_of(
         system, place = located(folder)
         if system.get_file_info(place).type == fs.FileType.Directory:
             system.delete_dir(place)
+
+
+@contextmanager
+def test_sets_of(lake: Lake, config: RunConfig) -> Iterator[Slicing | None]:
+    """The test sets of the run, if its config has them, with counts of users and items in files that are removed at the
+    end."""
+    if config.test_sets is None:
+        yield None
+        return
+    rows = {(row["name"], row["draw"]): row for row in lake.rows(TEST_SETS, {"run_id": config.run_id})}
+    rules: list[SetRule] = []
+    for one in config.test_sets:
+        for draw in range(one.n_draws):
+            row = rows.get((one.name, draw))
+            if row is None or not _is_of(row, one, draw):
+                made = "drawn with other settings" if row else "not drawn"
+                raise DataError(
+                    f"test_sets: draw {draw} of the test set {one.name} of run_id={config.run_id} was {made}. Run "
+                    "jobs/test_sets.py with this run_id."
+                )
+            hashed = None if row["threshold_hash"] is None else int(row["threshold_hash"])
+            cap = f"cap_{sum(rule.cap is not None for rule in rules)}" if one.strategy == "CAP" else None
+            rules.append(SetRule(one.name, draw, one.weighing, row["seed"], row["threshold"], hashed, cap))
+    users = lake.read(TEST_SET_USERS, config.run_id).select("user_id", *COUNTED)
+    caps = [
+        F.try_element_at("caps", F.lit(f"{rule.name}.{rule.draw}")).alias(rule.cap)
+        for rule in rules
+        if rule.cap is not None
+    ]
+    items = lake.read(TEST_SET_ITEMS, config.run_id).select("item_id", *COUNTED, *caps)
+    with staging(config, "test_sets") as folder:
+        tables = count_tables(stored(users, items, folder), totals_of(users), totals_of(items))
+        yield slicing_of(rules, tables)
+
+
+def _is_of(row: dict[str, Any], asked: TestSet, draw: int) -> bool:
+    """Whether a draw was made with these settings."""
+    weighing = asked.weighing
+    same = row["strategy"] == asked.strategy and row["seed"] == asked.first_seed + draw
+    same = same and row["share"] == asked.kept_share
+    policy = row["zero_support"] is None or row["zero_support"] == weighing.zero_support
+    return same and policy and (row["exponent"] is None or row["exponent"] == weighing.exponent)
 
 
 def user_gaps(lake: Lake, run_id: str, ranked: dict[str, Any]) -> set[str]:

@@ -77,6 +77,14 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         section="propensity",
         publishes=tables.PROPENSITY_FITS,
     ),
+    "test_sets": Stage(
+        about="Draw test sets from the held-out pairs whose users and items are more alike a random sample.",
+        reads=("catalogue", "feedback", "heldout", "exposures"),
+        writes=(tables.TEST_SETS, tables.TEST_SET_USERS, tables.TEST_SET_ITEMS, tables.TEST_SET_PAIRS),
+        after=("simulate", "split"),
+        section="test_sets",
+        folders=("staging",),
+    ),
     "train": Stage(
         about="Train the models of a run and write their scores, or their ranks.",
         reads=("catalogue", "feedback", "exposures"),  # with output: ranks also the labels that rank reads
@@ -95,7 +103,16 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     ),
     "evaluate": Stage(
         about="Estimate every metric of a run from its ranks, and compare its models.",
-        reads=(tables.RANKS, "slices", tables.PROPENSITIES, tables.PROPENSITY_USERS, tables.PROPENSITY_FITS),
+        reads=(
+            tables.RANKS,
+            "slices",
+            tables.PROPENSITIES,
+            tables.PROPENSITY_USERS,
+            tables.PROPENSITY_FITS,
+            tables.TEST_SETS,
+            tables.TEST_SET_USERS,
+            tables.TEST_SET_ITEMS,
+        ),
         writes=(
             tables.ESTIMATES,
             tables.COMPARISONS,
@@ -105,7 +122,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
             tables.STRATA,
             tables.USER_METRICS,
         ),
-        after=("rank", "propensity"),
+        after=("rank", "propensity", "test_sets"),
     ),
     "report": Stage(
         about="Print the answers of a run, and write its picture and its page.",

@@ -12,6 +12,7 @@ from eval_engine.inputs.split_settings import Split
 from eval_engine.propensity.settings import Propensity
 from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import SimpsonStudy, Study
+from eval_engine.test_sets.settings import TestSets
 from models.spec.train import Train
 
 
@@ -24,6 +25,9 @@ class RunConfig(Evaluation):
     split: Split | None = Field(None, description="jobs/split.py makes inputs.feedback and inputs.heldout of this log")
     propensity: Propensity | None = Field(
         None, description="jobs/propensity.py makes the propensities of logged pairs in this way"
+    )
+    test_sets: TestSets | None = Field(
+        None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
     study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")
@@ -59,6 +63,15 @@ class RunConfig(Evaluation):
             raise ValueError(
                 "propensity: naive_bayes needs P(value) from a random sample, so inputs.exposures is needed"
             )
+        if self.test_sets and self.inputs.heldout is None:
+            raise ValueError("test_sets are drawn from held-out pairs, so inputs.heldout is needed")
+        if self.test_sets and self.inputs.exposures is None:
+            for one in self.test_sets:
+                if one.strategy == "WTD":
+                    raise ValueError(
+                        f"test_sets: {one.name} (WTD) takes the marginals of random exposures, so inputs.exposures is "
+                        "needed; or use strategy: WTD_H"
+                    )
         self._places_for_a_split()
         needed = max(metric.k for metric in self.evaluate.metrics)
         if self.top < needed:

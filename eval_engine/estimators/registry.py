@@ -4,7 +4,7 @@ users.
     >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
     ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced']
     >>> [str(one) for one in formulas("mrr") if one.terms is not undefined_terms]
-    ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr']
+    ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr', 'test_set mrr']
     >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
     ('URE macro', 'URE')
 
@@ -34,6 +34,7 @@ from eval_engine.estimators.metrics.rbp import RBP
 from eval_engine.estimators.metrics.recall import RECALL
 from eval_engine.estimators.open_loop import OPEN_LOOP
 from eval_engine.estimators.stratified import STRATIFIED, STRATIFIED_BALANCED
+from eval_engine.estimators.test_set import TEST_SET
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.estimators.ure import URE_MACRO, URE_MEAN, URE_MICRO
 from eval_engine.metric import MetricKind, register
@@ -58,7 +59,7 @@ for _metric in (
 ):  # fmt: skip
     register_metric(_metric)
 for _estimator in (
-    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, OPEN_LOOP, URE_BALANCED, URE_MEAN, URE_MACRO,
+    FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, OPEN_LOOP, TEST_SET, URE_BALANCED, URE_MEAN, URE_MACRO,
     FULL_SELECTED, URE_MICRO, FULL_MICRO, SNIPS, CLIPPED, STRATIFIED_BALANCED, SNIPS_USER, STRATIFIED, IPS,
 ):  # fmt: skip
     register_estimator(_estimator)

@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.user_batch import Propensities
-from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.spec import PropensityRule
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.propensity.logistic import of_logits
 from eval_engine.propensity.naive_bayes import of_values
+from eval_engine.storage.keyed_table import loaded
 
 
 def pair_propensities(

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.evaluation.propensity_strata import NO_STRATA, PropensityStrata
 from eval_engine.evaluation.slice_tables import SourceTable
 from eval_engine.evaluation.spec import PropensityRule
+from eval_engine.storage.keyed_table import KeyedTable
 
 ITEMS, USERS = "propensities", "propensity_users"  # names of source tables
 OF_ITEMS = ("power", "power_legacy")  # methods with one propensity per item

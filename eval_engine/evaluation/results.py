@@ -24,11 +24,13 @@ from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.lists import NO_LIST
 from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
+from eval_engine.estimators.test_set import COMBINED, TEST_SET
 from eval_engine.evaluation.agreement_rows import Bootstrap, Valued, agreement_rows
 from eval_engine.evaluation.pair_weights import NO_PAIRS, PAIRS, WEIGHT, Spread, spreads_of
 from eval_engine.evaluation.reversals import reversal_rows
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
 from eval_engine.evaluation.strata import Spreads, strata_in, stratified
+from eval_engine.evaluation.test_set_slices import combined_set, sets_in
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.metric import Metric
 from eval_engine.statistics.balanced import Strata
@@ -106,6 +108,9 @@ class _Group(NamedTuple):
     combined: Any = None  # the estimator's combination of its strata: values and errors
     spread: Spread | None = None  # of weights over pairs
     caveat: str = ""  # what else makes it unreliable
+    draws: int | None = None  # of a test set
+    draws_sd: Doubles | None = None  # (n_models,): over draws
+    n_pairs: int | None = None  # of a test set: positives of a draw, on average
 
 
 def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
@@ -182,7 +187,10 @@ def results_of(
     spreads = spreads_of(table.filter(beside).select(SPREAD_COLUMNS).to_pylist()) if spreads is None else spreads
     table = table.filter(pc.invert(beside))
     ready = list(_groups(table, asking, about or {}))
+    of_draws = [group for group in ready if group.key[0] == TEST_SET.name]
+    ready = [group for group in ready if group.key[0] != TEST_SET.name]
     ready = [_with_spread(group, spreads) for group in ready] + _stratified_groups(ready, spreads)
+    ready += _test_set_groups(of_draws, spreads)
     for group in (one for one in ready if one.about.lists):
         estimates += _list_rows(group, table, asking)
     rest = [one for one in ready if not one.about.lists]
@@ -258,6 +266,46 @@ def _stratified_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
                         caveat,
                     )
                 )
+    return found
+
+
+def _test_set_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
+    """The groups of test sets, each over its draws, from the slices of draws."""
+    sets = sets_in(sorted({group.key[3] for group in groups}))
+    cells: dict[tuple[str, int], dict[str, _Group]] = {}
+    for group in groups if sets else ():
+        cells.setdefault(group.key[1:3], {})[group.key[3]] = group
+    found = []
+    for (metric, k), slices in sorted(cells.items()):
+        sums = {name: {m.name: (m.a, m.b, m.sums.n_unknown > 0) for m in one.models} for name, one in slices.items()}
+        for name, draws in sets.items():
+            whole = slices[draws[0]]
+            one = combined_set(name, draws, [model.name for model in whole.models], sums)
+            about = whole.about._replace(estimator=COMBINED._replace(name=one.name))
+            models = []
+            for m, model in enumerate(whole.models):
+                each = [slices[draw].models[m].sums for draw in draws]
+                users, left_out = (
+                    round(sum(getattr(x, c) for x in each) / len(each)) for c in ("n_users", "n_left_out")
+                )
+                counts = {"n_users": users, "n_left_out": left_out, "n_unknown": max(x.n_unknown for x in each)}
+                models.append(
+                    model._replace(a=np.zeros(N_COARSE), b=np.zeros(N_COARSE), sums=model.sums._replace(**counts))
+                )
+            pairs = [spreads.get((models[0].name, TEST_SET.name, WEIGHT, draw, 0), NO_PAIRS).n for draw in draws]
+            found.append(
+                _Group(
+                    (one.name, metric, k, ALL),
+                    about,
+                    models,
+                    one.linear.models,
+                    None,
+                    one.linear,
+                    draws=len(draws),
+                    draws_sd=one.sd,
+                    n_pairs=round(sum(pairs) / len(pairs)),
+                )
+            )
     return found
 
 
@@ -407,6 +455,7 @@ def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
             rows.append(
                 _described_row(group, model, about.estimand, reason)
                 | _spread_columns(group, asking)
+                | _draws_columns(group, m)
                 | _named(("value", "standard_error", "low", "high"), numbers)
                 | _named(("ties_low", "ties_high"), ties)
                 | _named(("bootstrap_error", "bootstrap_low", "bootstrap_high", "chance_best"), bootstrapped)
@@ -437,6 +486,13 @@ def _spread_columns(group: _Group, asking: InferenceSettings) -> dict[str, Any]:
         **{name: _known(share) for name, share in shares.items()},
         "unreliable": "; ".join(reasons) or None,
     }
+
+
+def _draws_columns(group: _Group, m: int) -> dict[str, Any]:
+    """The draws of a test set."""
+    if group.draws_sd is None:
+        return {}
+    return {"draws": group.draws, "draws_sd": _known(float(group.draws_sd[m])), "n_pairs": group.n_pairs}
 
 
 def _described_row(group: _Group, model: _Model, estimand: str, reason: str | None) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import LabelSet, Propensities
-from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.spec import EvaluationSpec, LabelledPairs, Slicing
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.slice_order import SliceOrder, slice_order
 from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.storage.keyed_table import loaded
 
 
 class SliceCodes:

@@ -19,12 +19,12 @@ from pyspark.sql import types as T
 
 from eval_engine.config import Input, Slices, SliceTable
 from eval_engine.errors import DataError, as_operator_error
-from eval_engine.evaluation.keyed_table import KEY, KeyedTable
 from eval_engine.evaluation.spec import Slicing
 from eval_engine.inputs.input_format import input_format
 from eval_engine.inputs.read import pick, read_input, read_table
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.worker_types import Worker
+from eval_engine.storage.keyed_table import KEY, KeyedTable
 from eval_engine.storage.stored_file import located
 
 MOST_VALUES = 100  # of a slicing: each value adds an estimate per model, estimator, metric and cutoff

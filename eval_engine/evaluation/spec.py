@@ -15,10 +15,10 @@ from eval_engine.estimators.estimator import Estimator, MetricTerms, undefined_t
 from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
 from eval_engine.estimators.traditional import TRADITIONAL
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
+from eval_engine.storage.keyed_table import KeyedTable
 
 Doubles = npt.NDArray[np.float64]
 LABEL_SETS = frozenset({"random", "heldout", "truth"})
@@ -143,6 +143,8 @@ class EvaluationSpec:
         have = {*self.sets, "top", *(f"item.{name}" for table in self.item_tables for name in table.columns)}
         have |= {"propensity"} if self.propensity else set()
         logged = self.propensity is not None and self.propensity.method == "logged"
+        drawn = any(slicing.name == "test_set" and slicing.of == "pair" for slicing in self.slicings)
+        have |= {"test_sets"} if drawn else set()
         return [
             Cell(formula, metric)
             for estimator in self.estimators

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from eval_engine.errors import DataError
 from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.keyed_table import loaded
 from eval_engine.evaluation.packed_rows import PACKED
 from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.slice_codes import SliceCodes, slice_codes
@@ -32,6 +31,7 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
+from eval_engine.storage.keyed_table import loaded
 from eval_engine.storage.stored_file import open_file
 from eval_engine.tables import STATISTICS
 

@@ -16,7 +16,6 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.estimators.user_batch import UserBatch
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.evaluation.results import InferenceSettings, described, results_by_workers
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics
@@ -24,6 +23,7 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.lake.lake import Lake
 from eval_engine.metric import Metric, Parameter
 from eval_engine.positive import Positive
+from eval_engine.storage.keyed_table import KeyedTable
 from eval_engine.tables import RANKS
 
 PROPENSITY = np.random.default_rng(8).uniform(0.1, 1.0, 30)  # of each item of the small run

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from eval_engine.errors import DataError
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.spec import PropensityRule
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.storage.keyed_table import KeyedTable
 
 USERS, ITEMS = pa.array([7, 8, 9]), pa.array([1, 2, 1, 3])  # user 8 has no pair
 ROWS = pa.record_batch({"user_id": USERS})

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.spec import LabelledPairs, Slicing
 from eval_engine.kernels.xxhash64 import xxhash64
+from eval_engine.storage.keyed_table import KeyedTable
 from tests.eval_engine.evaluation.test_statistics_plan import ASKING, N_ITEMS, QUESTION, made, statistics
 
 CATEGORY = np.arange(N_ITEMS) % 3

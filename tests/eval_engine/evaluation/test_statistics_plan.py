@@ -14,7 +14,6 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import formula
 from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.keyed_table import KeyedTable
 from eval_engine.evaluation.results import InferenceSettings, results_of
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing
 from eval_engine.evaluation.statistics_plan import FACTS, _flat, _summed, rank_facts_of
@@ -22,6 +21,7 @@ from eval_engine.kernels.rank_facts import rank_facts
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
+from eval_engine.storage.keyed_table import KeyedTable
 
 METRICS = tuple(
     map(
