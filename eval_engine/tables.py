@@ -391,6 +391,14 @@ ESTIMATOR_AGREEMENT = Table(
         Column("reason", STRING, "Why there is no correlation; NULL if there is."),
         Column("interval_reason", STRING, "Why there is no interval over users; NULL if there is."),
         Column("remark", STRING, "What else to know of the agreement; NULL if nothing."),
+        Column(
+            "n_users",
+            BIGINT,
+            "Number of users with labelled pairs that the estimator rests on. Where it is not that of the reference "
+            "and of both, the two rest on different users; NULL in a run with one label set.",
+        ),
+        Column("n_reference_users", BIGINT, "Number of users with labelled pairs that the reference rests on."),
+        Column("n_shared_users", BIGINT, "Number of users on both sides."),
     ),
     key=("run_id", "estimator", "metric", "k", "reference"),
     rules=(

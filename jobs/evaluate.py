@@ -24,6 +24,8 @@ from rich.console import Console
 from eval_engine.errors import ConfigError, DataError, as_operator_error
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.test_set import TEST_SET
+from eval_engine.evaluation.label_set_users import UsersBySets, users_by_sets
+from eval_engine.evaluation.model_ranks import ModelRanks
 from eval_engine.evaluation.propensity_strata import (
     NO_STRATA,
     HeldoutPairs,
@@ -36,6 +38,7 @@ from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, des
 from eval_engine.evaluation.slice_tables import SlicesRead, SourceTable, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing, Strata
 from eval_engine.evaluation.statistics_plan import (
+    File,
     ranked_by_all,
     statistics,
     statistics_here,
@@ -96,7 +99,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     ):
         spec = spec_of(config, slices, propensities, test_sets)
         n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
-        asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items))
+        users = users_by_sets(one_model(spark, lake, config.run_id), spec)
+        asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items), users)
         _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
 
 
@@ -127,7 +131,9 @@ def spec_of(
     )
 
 
-def inference_of(config: RunConfig, n_items: int, slice_items: Mapping[str, int]) -> InferenceSettings:
+def inference_of(
+    config: RunConfig, n_items: int, slice_items: Mapping[str, int], users: UsersBySets
+) -> InferenceSettings:
     """The settings of intervals and tests. n_items: of the catalogue."""
     asked = config.evaluate
     return InferenceSettings(
@@ -139,6 +145,7 @@ def inference_of(config: RunConfig, n_items: int, slice_items: Mapping[str, int]
         n_items,
         asked.least_effective_pairs,
         slice_items,
+        users,
     )
 
 
@@ -162,21 +169,15 @@ def _evaluate(
     asking: InferenceSettings,
 ) -> None:
     run_id, asked = {"run_id": config.run_id}, config.evaluate
-    files = lake.files(RANKS, config.run_id)
-    for model, why in sorted(unusable_ranks(files).items()):
-        raise DataError(
-            f"ranks: model {model} of run_id={config.run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks "
-            "what is damaged."
-        )
-    chosen = [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
-    if files and not gaps and sum(file.n_bytes for file in files) <= SMALL_BYTES:
+    chosen = ranks_files(lake, config.run_id)
+    if chosen and not gaps and sum(n_bytes for _, _, n_bytes in chosen) <= SMALL_BYTES:
         table = statistics_here(chosen, spec)
         lake.create(STATISTICS, "BIGINT", run_id)
         uri = lake.uri(STATISTICS)
         lake.write_files(STATISTICS, run_id, lambda attempt: [write_file(uri, table, run_id, attempt)])
         results = results_of(table, asking, described(spec))
     else:
-        ranks = None if files and not gaps else ranked_by_all(lake.read(RANKS, config.run_id), gaps)
+        ranks = None if chosen and not gaps else ranked_by_all(lake.read(RANKS, config.run_id), gaps)
         plan = statistics_of_files(spark, chosen, spec) if ranks is None else statistics(ranks, spec)
         rows = lake.replace_by_workers(STATISTICS, plan.rows, plan.worker, run_id)
         written = lake.files(STATISTICS, config.run_id)
@@ -216,16 +217,32 @@ def strata_of_run(
         return NO_STRATA
     if propensities.fit["method"] in OF_ITEMS:
         return strata_of_items(lake.read(PROPENSITIES, config.run_id), asked)
-    files = [(f.path, str(f.partition["model"]), f.n_bytes) for f in lake.files(RANKS, config.run_id)]
     rule = propensities.rule((*slices.item_tables, *slices.user_tables))
-    small = sum(n_bytes for _, _, n_bytes in files) <= SMALL_BYTES
     with as_operator_error():
-        if not files:  # only Spark can read them
-            ranks = lake.read(RANKS, config.run_id)
-            first = ranks.select(F.min("model")).first()
-            ranks = ranks.where(F.col("model") == F.lit(first[0] if first else None))
-            return strata_of_pairs(HeldoutPairs(spark, (), rule, ranks), asked)
-        return strata_of_pairs(HeldoutPairs(None if small else spark, files, rule), asked)
+        return strata_of_pairs(HeldoutPairs(one_model(spark, lake, config.run_id), rule), asked)
+
+
+def ranks_files(lake: Lake, run_id: str) -> list[File]:
+    """The files of ranks with model and bytes of each, none if only Spark can read them; an error if one is damaged."""
+    files = lake.files(RANKS, run_id)
+    for model, why in sorted(unusable_ranks(files).items()):
+        raise DataError(
+            f"ranks: model {model} of run_id={run_id}: {why}. Run jobs/rank.py with this run_id again: it ranks what "
+            "is damaged."
+        )
+    return [(f.path, str(f.partition["model"]), f.n_bytes) for f in files]
+
+
+def one_model(spark: SparkSession, lake: Lake, run_id: str) -> ModelRanks:
+    """The ranks of the first model by name."""
+    files = ranks_files(lake, run_id)
+    if not files:  # only Spark can read them
+        ranks = lake.read(RANKS, run_id)
+        first = ranks.select(F.min("model")).first()
+        return ModelRanks((), spark, ranks.where(F.col("model") == F.lit(first[0] if first else None)))
+    small = sum(n_bytes for _, _, n_bytes in files) <= SMALL_BYTES
+    name = min(model for _, model, _ in files)
+    return ModelRanks(tuple(file for file in files if file[1] == name), None if small else spark)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ estimate of full_micro) has a second row, against that. With neither, every pair
 
 Replicates over users have the same Poisson weights of user buckets for all models and estimators. An estimator that is
 combined from strata has 32 buckets and linearised errors; what it is compared with is then added up to 32 buckets too.
-Each estimator covers its own users: held-out pairs and random exposures need not be of the same ones.
+Each estimator covers its own users: held-out pairs and random exposures need not be of the same ones. A row has the
+number of users with pairs in the label sets of each side, and of both.
 """
 
 import math
@@ -19,6 +20,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.registry import ESTIMATORS
+from eval_engine.evaluation.label_set_users import UsersBySets, users_with
 from eval_engine.evaluation.reversals import RANDOM
 from eval_engine.kernels.arrays import Floats
 from eval_engine.statistics.agreement import agreement, error_against, intervals, jackknife, kendall, kendall_difference
@@ -54,8 +56,12 @@ class Bootstrap(NamedTuple):
     seed: int
 
 
-def agreement_rows(metric: str, k: int, valued: Sequence[Valued], asking: Bootstrap) -> Rows:
-    """The rows of one metric at one cutoff, without run_id, from every estimator of the run that has it."""
+def agreement_rows(
+    metric: str, k: int, valued: Sequence[Valued], asking: Bootstrap, users: UsersBySets | None = None
+) -> Rows:
+    """The rows of one metric at one cutoff, without run_id, from every estimator of the run that has it. users: number
+    of users by their label sets.
+    """
     judging = [one for one in valued if LABEL_SETS & one.estimator.needs and len(one.models) > 1]
     models = tuple(sorted({model for one in judging for model in one.models}))
     by_name = {one.estimator.name: _aligned(one, models) for one in judging}
@@ -75,6 +81,7 @@ def agreement_rows(metric: str, k: int, valued: Sequence[Valued], asking: Bootst
             dict.fromkeys(name for name in ESTIMATOR_AGREEMENT.names if name != "run_id")
             | {"metric": metric, "k": k, "confidence": asking.confidence}
             | _row(one, reference, (drawn[0], drawn[1]), asking.confidence)
+            | _users(one.estimator, reference.estimator, users or {})
             | (_against_baseline(one, reference, against) if against else {})
         )
     return rows
@@ -161,6 +168,13 @@ def _row(one: Valued, reference: Valued, drawn: tuple[Floats, Floats], confidenc
         "error_spread": error.error_spread,
     }
     return row | {name: _known(x) for name, x in numbers.items()} | {"interval_reason": over_users.reason}
+
+
+def _users(one: Estimator, reference: Estimator, users: UsersBySets) -> dict[str, int | None]:
+    """The number of users on each side, and on both; NULL for a run with one label set."""
+    sides = one.needs & LABEL_SETS, reference.needs & LABEL_SETS
+    names = ("n_users", "n_reference_users", "n_shared_users")
+    return {name: users_with(users, sets) for name, sets in zip(names, (*sides, sides[0] | sides[1]), strict=True)}
 
 
 def _remark(one: Estimator, reference: Estimator) -> str | None:

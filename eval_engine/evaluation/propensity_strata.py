@@ -14,20 +14,17 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from eval_engine.estimators.ips import SNIPS
+from eval_engine.evaluation.model_ranks import ModelRanks
 from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.spec import EvaluationSpec, LabelledPairs, PropensityRule, Slicing, Strata
 from eval_engine.evaluation.statistics_plan import (
     FACTS,
     FRAME,
-    File,
-    by_files,
-    needed_columns,
     rank_facts_of,
-    read_ranks,
 )
 from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.xxhash64 import xxhash64
@@ -129,19 +126,10 @@ def _made(asked: Sequence[Strata], edges: Sequence[Doubles], sizes: Sequence[Str
 
 
 class HeldoutPairs:
-    """The held-out pairs of one model's ranks: of files, which this process reads if spark is None; else of rows."""
+    """The held-out pairs of one model's ranks."""
 
-    def __init__(
-        self,
-        spark: SparkSession | None,
-        files: Sequence[File],
-        rule: PropensityRule,
-        ranks: DataFrame | None = None,
-    ) -> None:
-        """ranks: rows of one model, where only Spark can read the files."""
-        self._spark, self._ranks = spark, ranks
-        first = min((model for _, model, _ in files), default="")
-        self._files = [file for file in files if file[1] == first]
+    def __init__(self, ranks: ModelRanks, rule: PropensityRule) -> None:
+        self._ranks = ranks
         metrics = (Metric.parse("recall@1"),)
         self._spec = EvaluationSpec(metrics, (), Positive(">", 0.0), "expected", (HELDOUT,), (SNIPS,), propensity=rule)
 
@@ -203,11 +191,11 @@ class HeldoutPairs:
             yield pa.RecordBatch.from_arrays([pa.array(column) for column in (items, *masks)], schema=schema)
 
         places = [divmod(code, MASK_BITS) for code in range(int(firsts[-1]))]
-        if self._in_process:
-            table = self._here(run, spec, schema)
+        if self._ranks.in_process:
+            table = self._ranks.here(run, spec, schema)
             columns = [table.column(name).to_numpy() for name in names]
             return np.array([((columns[mask] >> bit) & 1).sum() for mask, bit in places], np.int64)
-        rows = self._by_tasks(run, spec, schema)
+        rows = self._ranks.by_tasks(run, spec, schema)
         of_item = rows.groupBy("item").agg(*(F.bit_or(name).alias(name) for name in names))
         bits = [
             F.sum(F.shiftright(names[mask], bit).bitwiseAND(F.lit(1))).alias(f"n_{number}")
@@ -220,29 +208,13 @@ class HeldoutPairs:
         """Rows of all tasks with the same key as one: the least `low`, the largest `high`, else sums; by key."""
         how = {"low": "min", "high": "max"}
         names = [name for name in schema.names if name != key]
-        if self._in_process:
-            table = self._here(run, self._spec, schema)
+        if self._ranks.in_process:
+            table = self._ranks.here(run, self._spec, schema)
         else:
-            rows = self._by_tasks(run, self._spec, schema).groupBy(key)
+            rows = self._ranks.by_tasks(run, self._spec, schema).groupBy(key)
             merged = rows.agg(*(getattr(F, how.get(name, "sum"))(name).alias(name) for name in names))
             table = pa.Table.from_pylist([row.asDict() for row in merged.collect()], schema)
         return [column.to_numpy() for column in table.sort_by(key).columns]
-
-    @property
-    def _in_process(self) -> bool:
-        return self._spark is None and self._ranks is None
-
-    def _by_tasks(self, run: Worker, spec: EvaluationSpec, schema: pa.Schema) -> DataFrame:
-        """The rows of all tasks."""
-        if self._ranks is not None:
-            return needed_columns(self._ranks, spec).mapInArrow(run, _ddl(schema))
-        assert self._spark is not None
-        return by_files(self._spark, self._files, spec, run, _ddl(schema))
-
-    def _here(self, run: Worker, spec: EvaluationSpec, schema: pa.Schema) -> pa.Table:
-        """The rows of one task, in this process."""
-        batches = (rows for path, model, _ in self._files for rows in read_ranks(path, model, spec))
-        return pa.Table.from_batches(list(run(batches)), schema)
 
 
 def _propensities(batches: Iterator[pa.RecordBatch], spec: EvaluationSpec) -> Iterator[tuple[Doubles, Ints | None]]:
@@ -281,10 +253,6 @@ def _summed(parts: Iterator[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
         whole, part = whole + part // LIMB, part % LIMB
     some = np.flatnonzero(counts)
     return some, counts[some], low[some], high[some], whole[some], part[some]
-
-
-def _ddl(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {'DOUBLE' if field.type == pa.float64() else 'BIGINT'}" for field in schema)
 
 
 def strata_of_pairs(pairs: HeldoutPairs, asked: Sequence[Strata]) -> PropensityStrata:

@@ -62,6 +62,7 @@ class InferenceSettings(NamedTuple):
     n_items: int = 0  # of the catalogue; for metrics of top lists
     least_effective: float = 0.0  # effective sample size, in pairs: an estimate with a smaller one is unreliable
     slice_items: Mapping[str, int] = {}  # number of items of each slice of items or pairs
+    users_by_sets: Mapping[frozenset[str], int] = {}  # number of users by the label sets in which they have pairs
 
 
 class Results(NamedTuple):
@@ -226,7 +227,11 @@ def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
         valued = Valued(group.about.estimator, names, values.values, np.where(unknown[:, None], np.nan, a), b, errors)
         by_metric.setdefault((group.key[1], group.key[2]), []).append(valued)
     settings = Bootstrap(asking.confidence, asking.replicates, asking.seed)
-    return [row for (metric, k), own in by_metric.items() for row in agreement_rows(metric, k, own, settings)]
+    return [
+        row
+        for (metric, k), own in by_metric.items()
+        for row in agreement_rows(metric, k, own, settings, asking.users_by_sets)
+    ]
 
 
 def _with_spread(group: _Group, spreads: Spreads) -> _Group:

@@ -35,6 +35,9 @@ class AgreementRow(NamedTuple):
     reason: str | None = None  # why there is no correlation
     interval_reason: str | None = None
     remark: str | None = None
+    n_users: int | None = None  # with labelled pairs that the estimator rests on
+    n_reference_users: int | None = None
+    n_shared_users: int | None = None
 
     @property
     def target(self) -> Metric:

@@ -96,7 +96,17 @@ def _why(best: AgreementRow, known: Sequence[AgreementRow]) -> str:
         parts.append(f"the other {len(known) - 1:,} agree no better")
     if defined(best.bias_squared):
         parts.append(f"its values are off by {math.sqrt(max(best.bias_squared, 0.0)):.4f} on average")
+    if text := _other_users(best):
+        parts.append(text)
     return "".join(f"; {part}" for part in parts) + "."
+
+
+def _other_users(best: AgreementRow) -> str:
+    """Where the reference rests on other users, how many; empty if it does not, or if that is not known."""
+    own, others, both = best.n_users, best.n_reference_users, best.n_shared_users
+    if own is None or others is None or both is None or own == others == both:
+        return ""
+    return f"it rests on {own:,} users and the reference on {others:,}, of which {both:,} are the same"
 
 
 def _unchecked(rows: Sequence[AgreementRow]) -> str:

@@ -30,6 +30,7 @@ def logged_run(run: Any) -> None:
     n_users, n_items = run.truth_values.shape
     logged = rng.random((n_users, n_items)) < np.linspace(0.9, 0.1, n_items)
     held = rng.random((n_users, n_items)) < 0.4
+    held[7] = False  # one user has no held-out pair
     for name, chosen in (("feedback", logged & ~held), ("heldout", logged & held)):
         user, item = np.nonzero(chosen)
         columns = {"user_id": run.users[user], "item_id": run.items[item], "value": run.truth_values[user, item]}
@@ -191,6 +192,23 @@ def test_every_number_is_held_against_the_truth_under_its_own_name(logged: Any) 
     ]
     assert len(set(found)) == len(found)
     assert {"stratified(equal_width=2)", "stratified(equal_count=3)", "snips"} <= {name for name, _, _, _ in found}
+
+
+def test_agreement_says_how_many_users_both_sides_have(logged: Any) -> None:
+    users = {
+        name: set(logged.tables[table]["user_id"].to_pylist())
+        for name, table in (("random", "exposures"), ("heldout", "heldout"), ("truth", "truth"))
+    }
+    assert len({len(own) for own in users.values()}) > 1
+    compared = 0
+    for row in rows(logged, "estimator_agreement"):
+        if row["estimator"] in ("holdout", "snips", "ure_macro") and row["reference"] in ("full_macro", "full_micro"):
+            own = users["random" if row["estimator"] == "ure_macro" else "heldout"]
+            shared = len(own & users["truth"])
+            assert (row["n_users"], row["n_reference_users"]) == (len(own), len(users["truth"]))
+            assert row["n_shared_users"] == shared
+            compared += 1
+    assert compared > 3
 
 
 def test_models_are_compared_but_not_by_ips(logged: Any) -> None:

@@ -100,3 +100,12 @@ def test_first_metric_in_the_terminal_all_on_the_page_and_reasons_once(tmp_path:
     assert "<h3>recall@50</h3>" in page
     assert page.index("<h3>recall@10</h3>") < page.index("<h3>recall@50</h3>")
     assert "SNIPS: noise &lt;b&gt;." in page
+
+
+def test_other_users_of_the_reference_are_told() -> None:
+    same = SNIPS._replace(n_users=90, n_reference_users=90, n_shared_users=90)
+    assert trust_sentence([HOLDOUT, same]) == trust_sentence([HOLDOUT, SNIPS])
+    other = SNIPS._replace(n_users=1200, n_reference_users=1000, n_shared_users=900)
+    text = trust_sentence([HOLDOUT, other])
+    assert text is not None
+    assert text.endswith("; it rests on 1,200 users and the reference on 1,000, of which 900 are the same.")
