@@ -3,7 +3,7 @@
     1. Of about two million pairs, chosen by hash, a histogram of keys gives a window around each threshold (window.py).
     2. Every task counts its pairs by user and item (tallies.py), surely drawn ones at once, and writes the counts and
        the pairs in the windows to a file. The driver gets fine histograms of the windows.
-    3. The pairs of one fine bin of each window, some hundreds, come to the driver, which settles the threshold exactly.
+    3. The pairs of one fine bin of each window come to the driver, which settles the threshold exactly.
     4. Counts of all tasks are added up, one range of users and of items per task, for the marginals (marginals.py); a
        pair that is there twice is found here, by the positions of its user and item.
 
