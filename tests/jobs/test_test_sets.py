@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
 import eval_engine
@@ -16,6 +17,7 @@ from eval_engine.errors import ConfigError, DataError
 from eval_engine.test_sets.cap import cap_of
 from jobs import test_sets
 from jobs.cli import load
+from jobs.pipeline import STAGES
 from jobs.sample import draw_sample
 
 QUIET = Console(quiet=True)
@@ -133,6 +135,10 @@ def test_every_strategy_is_that_of_numpy_on_any_partitioning(small_run: Any, spa
     assert found["cap", 0]["cap"] == cap_of(counts) < counts.max()
     assert (found["wtd_h", 2]["seed"], found["cap", 1]["seed"], found["skew", 0]["exponent"]) == (2, 4, None)
     assert found["wtd_h", 0]["effective_pairs"] < n
+    for written in (one for one in STAGES["test_sets"].lake_tables if one.rules):
+        broken = " OR ".join(f"NOT coalesce(({rule}), false)" for rule in written.rules)
+        kept = spark.createDataFrame(DeltaTable(small_run.folder / "lake" / written.name).to_pyarrow_table())
+        assert [row[0] for row in kept.select(F.expr(broken)).distinct().collect()] == [False], written.name
     for parts in (1, 5):
         folder = small_run.folder / "in" / "heldout"
         table = small_run.tables["heldout"].take(np.random.default_rng(parts).permutation(n))

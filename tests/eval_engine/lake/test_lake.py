@@ -29,6 +29,10 @@ from eval_engine.tables import (
     STRATA,
     STUDY_ESTIMATES,
     TABLES,
+    TEST_SET_ITEMS,
+    TEST_SET_PAIRS,
+    TEST_SET_USERS,
+    TEST_SETS,
     TRIALS,
     USER_METRICS,
     Table,
@@ -45,7 +49,11 @@ OTHERS = (
     PROPENSITY_CALIBRATION,
     REVERSALS,
     STRATA,
-)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py
+    TEST_SETS,
+    TEST_SET_USERS,
+    TEST_SET_ITEMS,
+    TEST_SET_PAIRS,
+)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
