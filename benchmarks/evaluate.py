@@ -32,7 +32,7 @@ from benchmarks.measure import REPEATS, best, say
 from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import WrittenFile, new_attempt, write_file
 from eval_engine.spark.session import spark_session
-from eval_engine.tables import RANKS
+from eval_engine.tables import CATALOGUE, RANKS
 from jobs import evaluate
 from jobs.run_config import RunConfig
 from jobs.stage import stage
@@ -192,6 +192,7 @@ def main(scale: float) -> None:
         write_flat(folder / "flat", n_users)
         seconds, n_jobs = timed(spark, asked, console)
         write_slices(folder, n_users)
+        lake.put(CATALOGUE, [{"item_id": item, "position": item} for item in range(ITEMS)], RUN)
         sliced, more_jobs = timed(spark, with_slices(asked, folder), console)
         facts = n_users * MODELS * LABELS / 1e6
         say(
