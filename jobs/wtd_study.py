@@ -87,7 +87,7 @@ def _make(
     if n_seen:
         console.print(Text(f"exposures: {n_seen:,} random pairs are training pairs, no candidates, left out", "yellow"))
     tuned = tuning_config(config, settings, number)
-    train.run(_with(tuned, inputs=_inputs(config, number, config.inputs.exposures, heldout=False)), console)
+    train.run(_with(tuned, inputs=_inputs(config, number, config.inputs.exposures)), console)
     rank.run(spark, tuned, console)
     evaluate.run(spark, tuned, console)
     final = final_config(config, settings, number, chosen_trials(lake, config, settings, number))
@@ -118,11 +118,11 @@ def split_config(config: RunConfig, number: int) -> RunConfig:
 
 
 def tuning_config(config: RunConfig, settings: WtdStudy, number: int) -> RunConfig:
-    """The run that trials are trained in and compared by."""
+    """The run that trials are trained in and compared by. It has the held-out pairs too: open_loop stands beside them."""
     return _with(
         _single(config, number),
         run_id=f"{run_id_of(config, number)}-{TUNING}",
-        inputs=_inputs(config, number, parts_of(settings, number)[TUNING], heldout=False),
+        inputs=_inputs(config, number, parts_of(settings, number)[TUNING]),
         train=_train(config, number),
         test_sets=None,
         evaluate=config.evaluate.model_dump() | {"metrics": [str(settings.tune_on)], "traditional": [], "strata": []},
@@ -236,13 +236,11 @@ def _train(config: RunConfig, number: int) -> dict[str, Any]:
     return training
 
 
-def _inputs(config: RunConfig, number: int, exposures: Input | None, heldout: bool = True) -> dict[str, Any]:
+def _inputs(config: RunConfig, number: int, exposures: Input | None) -> dict[str, Any]:
     """The inputs of a run: the split's tables of its own, and a part of the random data."""
     inputs = config.inputs.model_dump()
     for name in ("feedback", "heldout"):
         inputs[name]["path"] = f"{inputs[name]['path']}_{number}"
-    if not heldout:
-        inputs["heldout"] = None
     inputs["exposures"] = exposures.model_dump() if exposures else None
     return inputs | {"truth": None}
 

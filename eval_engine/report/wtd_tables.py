@@ -166,11 +166,13 @@ def _taus(report: WtdReport, taus: Mapping[Metric, Mapping[str, Tau]], title: st
     lines, reasons = [], []
     for metric, by_set in taus.items():
         lines.append((str(metric), *(_tau(by_set[name]) for name in report.sets)))
-        reasons += [f"{metric}, {name}: {own.reason}" for name, own in by_set.items() if own.reason]
+        reasons += [own.reason for own in by_set.values() if own.reason]
     note = (
         f"In brackets: {report.asking.confidence:.0%} interval over users and runs; least to largest tau of a run "
-        "by itself." + "".join(f"\n{reason}" for reason in reasons)
+        "by itself."
     )
+    if reasons:
+        note += f" –: {len(reasons)} of {len(lines) * len(report.sets)}, the first because {reasons[0]}."
     return Sheet(title, ("metric", *report.sets), lines, note)
 
 
