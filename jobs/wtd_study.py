@@ -201,7 +201,18 @@ def _made_from(spark: SparkSession, config: RunConfig, settings: WtdStudy) -> st
     """What every run follows from, as a text that changes when it does; more runs change nothing in those before."""
     assert config.split is not None
     assert config.inputs.exposures is not None
-    kept = {"split", "train", "test_sets", "propensity", "evaluate", "inputs", "positive", "top", "on_bad_rows", "slices"}
+    kept = {
+        "split",
+        "train",
+        "test_sets",
+        "propensity",
+        "evaluate",
+        "inputs",
+        "positive",
+        "top",
+        "on_bad_rows",
+        "slices",
+    }
     said = config.model_dump(mode="json", include=kept)
     asked = settings.model_dump(mode="json", exclude={"runs", "without"})
     content = [content_of(spark, one) for one in (config.split.log, config.inputs.exposures, config.inputs.catalogue)]

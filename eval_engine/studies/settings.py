@@ -97,7 +97,9 @@ class WtdStudy(Strict):
     kind: Literal["wtd"]
     runs: int = Field(10, ge=1, le=1000, description="splits; run number n is the run RUN_ID-n")
     random: RandomParts
-    tune_on: MetricText = Field(Metric("recall", 10), description="metric by which the trials of each search are compared")
+    tune_on: MetricText = Field(
+        Metric("recall", 10), description="metric by which the trials of each search are compared"
+    )
     without: tuple[str, ...] = Field((), description="models that the second table of Kendall's tau leaves out")
 
 
