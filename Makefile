@@ -71,7 +71,7 @@ bench-calibration: $(READY)  ## are the estimates right and their intervals hone
 	@$(BIN)/python -m benchmarks.calibration
 	@$(BIN)/python -m benchmarks.calibration_logged
 
-bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark (30 minutes, 8 GB of disk)
+bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark
 	@$(BIN)/python -m benchmarks.test_sets
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh

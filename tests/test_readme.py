@@ -27,12 +27,13 @@ def test_the_numpy_lines_run_and_say_what_they_claim(capsys: pytest.CaptureFixtu
     names: dict[str, object] = {}
     for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
         exec(code, names)
-    ure, balanced, traditional, comparison, logged, strata = capsys.readouterr().out.strip().splitlines()
+    ure, balanced, traditional, comparison, logged, strata, drawn = capsys.readouterr().out.strip().splitlines()
     assert "Estimate(value=0.4" in ure
     assert "Estimate(value=0.4" in balanced
     assert "Estimate(value=0.9" in traditional
     assert re.search(r"value=0\.13.* Estimate\(value=0\.41", logged)  # items are logged at random here
     assert re.search(r"value=0\.41.* 0\.01\d+$", strata)
+    assert drawn == "10000 of 20000 pairs"
     assert re.search(r"difference=0\.\d+.* low=0\.\d+", comparison)  # the first model is better, beyond its interval
 
 

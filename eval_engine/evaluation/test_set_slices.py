@@ -23,7 +23,7 @@ Doubles = npt.NDArray[np.floating[Any]]
 SLICING = "test_set"
 
 
-class TestSetSlices(NamedTuple):
+class DrawSlices(NamedTuple):
     """The rule of the slicing: which draws a pair is in."""
 
     rules: tuple[SetRule, ...]
@@ -49,7 +49,7 @@ class TestSetSlices(NamedTuple):
 def slicing_of(rules: Sequence[SetRule], tables: CountTables) -> Slicing:
     """The slicing of all draws of all sets."""
     names = tuple(f"{rule.name}.{rule.draw}" for rule in rules)
-    return Slicing(SLICING, "pair", 0, names, TestSetSlices(tuple(rules), tables), frozenset({TEST_SET.name}))
+    return Slicing(SLICING, "pair", 0, names, DrawSlices(tuple(rules), tables), frozenset({TEST_SET.name}))
 
 
 class OfSet(NamedTuple):

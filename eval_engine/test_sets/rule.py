@@ -19,8 +19,17 @@ import pyarrow as pa
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.xxhash64 import xxhash64
-from eval_engine.storage.keyed_table import KeyedTable, Loaded, loaded
-from eval_engine.test_sets.factors import Counts, Doubles, Totals, item_factors, user_factors, without_support
+from eval_engine.storage.keyed_table import KeyedTable, loaded
+from eval_engine.test_sets.factors import (
+    LARGEST,
+    LEAST,
+    Counts,
+    Doubles,
+    Totals,
+    item_factors,
+    user_factors,
+    without_support,
+)
 from eval_engine.test_sets.keys import Hashes, log_uniform, seed_hash
 from eval_engine.test_sets.strategies import DRAWN, Weighing
 
@@ -63,6 +72,7 @@ class Factors(NamedTuple):
     items: Doubles
     no_support_users: Bools
     no_support_items: Bools
+    in_range: bool  # the weight of every pair that can be drawn is usable, whatever its user and item
 
 
 @lru_cache(maxsize=16)
@@ -78,7 +88,13 @@ def factors_of(tables: CountTables, weighing: Weighing) -> Factors:
         counts = Counts(columns[TRAINED], columns[RANDOM])
         found.append(np.append(of(weighing, counts, totals), 0.0))
         missing.append(np.append(without_support(weighing, counts, name), False))
-    return Factors(found[0], found[1], missing[0], missing[1])
+    ends = [x[x > 0] for x in found]
+    in_range = all(x.size for x in ends)
+    if in_range:
+        with np.errstate(over="ignore", under="ignore"):
+            low, high = ends[0].min() * ends[1].min(), ends[0].max() * ends[1].max()
+        in_range = bool(low >= LEAST and high <= LARGEST)
+    return Factors(found[0], found[1], missing[0], missing[1], in_range)
 
 
 class Places(NamedTuple):
@@ -138,7 +154,7 @@ class PairBatch:
             log_u, hashes = self.log_uniform(rule.seed), self.hashes(rule.seed)
             _reach(log_u, self.weights(rule.weighing), hashes, rule.threshold, np.uint64(rule.threshold_hash), found)
         elif rule.cap is not None:
-            caps = capped(loaded(self.tables.items), rule.cap)
+            caps = capped(self.tables.items, rule.cap)
             np.less_equal(self.hashes(rule.seed) ^ SIGN, caps[self.places.items], out=found)
         else:
             found[:] = True
@@ -146,9 +162,10 @@ class PairBatch:
         return found
 
 
-def capped(items: Loaded, column: str) -> Ints:
+@lru_cache(maxsize=64)
+def capped(items: KeyedTable, column: str) -> Ints:
     """The cap's hash of each item, and one more for items that are not in the table."""
-    return np.append(items.columns[column], KEEP_ALL)
+    return np.append(loaded(items).columns[column], KEEP_ALL)
 
 
 def masks(batch: PairBatch, rules: Sequence[SetRule]) -> Bools:

@@ -3,7 +3,7 @@
     1. Of about two million pairs, chosen by hash, a histogram of keys gives a window around each threshold (window.py).
     2. Every task counts its pairs by user and item (tallies.py), surely drawn ones at once, and writes the counts and
        the pairs in the windows to a file. The driver gets fine histograms of the windows.
-    3. The pairs of one fine bin of each window, some hundreds, come to the driver, which settles the threshold exactly.
+    3. The pairs of one fine bin of each window come to the driver, which settles the threshold exactly.
     4. Counts of all tasks are added up, one range of users and of items per task, for the marginals (marginals.py); a
        pair that is there twice is found here, by the positions of its user and item.
 
@@ -28,6 +28,7 @@ from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.keyed_table import loaded
 from eval_engine.storage.stored_file import located, open_file
 from eval_engine.test_sets.draw import bad_weight, too_few
+from eval_engine.test_sets.duplicates import by_range, n_twice
 from eval_engine.test_sets.factors import LARGEST, LEAST
 from eval_engine.test_sets.keys import keys_of
 from eval_engine.test_sets.marginals import Variation, VariationSums, variation, variation_sums
@@ -37,7 +38,7 @@ from eval_engine.test_sets.window import DEVIATIONS, Window, bins_of, key_of, wi
 
 SAMPLED = 2_000_000  # pairs of the first histogram, about
 SHARD_NUMBERS = 1 << 24  # counts that a task of the last job adds up at once
-CODES_AT_ONCE = 1 << 24  # pairs of a task between two looks for pairs that are there twice
+ROWS_AT_ONCE = 1 << 17
 PAIR = ("user_id", "item_id")
 
 
@@ -142,7 +143,7 @@ def _binned(tables: CountTables, rules: Sequence[SetRule], drawn: Sequence[int])
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         found: dict[int, tuple[list[Ints], list[Ints]]] = {n: ([], []) for n in drawn}
-        for rows in batches:
+        for rows in _larger(batches):
             batch = _pairs(rows, tables)
             _refuse_weights(rows, batch, [rules[n] for n in drawn])
             for seed in dict.fromkeys(rules[n].seed for n in drawn):
@@ -164,6 +165,18 @@ def _binned(tables: CountTables, rules: Sequence[SetRule], drawn: Sequence[int])
     return run
 
 
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: each costs some hundred microseconds, whatever its size."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(part.num_rows for part in waiting) >= ROWS_AT_ONCE:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
 def _pairs(rows: pa.RecordBatch, tables: CountTables) -> PairBatch:
     return PairBatch(rows.column("user_id"), rows.column("item_id"), tables)
 
@@ -172,10 +185,7 @@ def _refuse_weights(rows: pa.RecordBatch, batch: PairBatch, rules: Sequence[SetR
     """An error if a weight is neither 0 nor usable."""
     for rule in {rule.weighing: rule for rule in rules}.values():
         factors = factors_of(batch.tables, rule.weighing)
-        ends = [x[x > 0] for x in factors[:2]]
-        with np.errstate(over="ignore"):
-            extreme = [ends[0].min(initial=1) * ends[1].min(initial=1), ends[0].max(initial=1) * ends[1].max(initial=1)]
-        if extreme[0] >= LEAST and extreme[1] <= LARGEST and ends[0].size and ends[1].size:
+        if factors.in_range:
             continue
         w = batch.weights(rule.weighing)
         drawable = (factors.users[batch.places.users] > 0) & (factors.items[batch.places.items] > 0)
@@ -207,8 +217,8 @@ def _counted(
         prepare_worker()
         n_users, n_items = (loaded(table).keys.ids.size for table in tables[:2])
         tallies = Tallies(rules, windows, n_users, n_items)
-        codes = _Codes(n_users, n_items, n_shards)
-        for rows in batches:
+        codes = _Codes(n_users, n_shards)
+        for rows in _larger(batches):
             batch = _pairs(rows, tables)
             _refuse_weights(rows, batch, [rule for rule in rules if rule.drawn])
             tallies.add(batch)
@@ -248,30 +258,17 @@ def _task(row: Any, n_sets: int) -> _Task:
 
 
 class _Codes:
-    """The positions of user and item of each pair as one number, in order, by range of users."""
+    """The positions of user and item of each pair, by range of users."""
 
-    def __init__(self, n_users: int, n_items: int, n_shards: int) -> None:
-        self._n_items = n_items
-        self._ends = np.array([end * n_items for end in _ends(n_users, n_shards)[1:]], np.int64)
-        self._waiting: list[Ints] = []
-        self._size = 0
+    def __init__(self, n_users: int, n_shards: int) -> None:
+        self._n_users = n_users
         self.shards: list[list[Ints]] = [[] for _ in range(n_shards)]
 
     def add(self, batch: PairBatch) -> None:
         """Add pairs."""
-        users, items = batch.places
-        known = (users >= 0) & (items >= 0)
-        self._waiting.append((users.astype(np.int64) * self._n_items + items)[known])
-        self._size += users.size
-        if self._size >= CODES_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Put the waiting ones in order."""
-        codes = np.sort(np.concatenate([np.empty(0, np.int64), *self._waiting]))
-        for shard, part in zip(self.shards, np.split(codes, np.searchsorted(codes, self._ends[:-1])), strict=True):
+        codes, ends = by_range(*batch.places, self._n_users, len(self.shards))
+        for shard, part in zip(self.shards, np.split(codes, ends[:-1]), strict=True):
             shard.append(part)
-        self._waiting, self._size = [], 0
 
 
 def _ends(n: int, n_shards: int) -> list[int]:
@@ -286,7 +283,6 @@ SHARD = pa.schema(
 
 def _write(path: str, tallies: Tallies, codes: _Codes, n_shards: int) -> None:
     """One record batch for each range of positions, and a last one with the candidates of all."""
-    codes.flush()
     candidates = np.concatenate([np.empty(0, CANDIDATE), *tallies.candidates])
     places = [_ends(table.shape[0], n_shards) for table in (tallies.users, tallies.items)]
     by = [candidates[np.argsort(candidates[name], kind="stable")] for name in ("user", "item")]
@@ -406,9 +402,9 @@ def _added(
         prepare_worker()
         for shard in (number for batch in batches for number in batch.column(0).to_pylist()):
             parts = [_read(path, shard) for path in paths]
-            codes = np.sort(np.concatenate([np.frombuffer(part["codes"], np.int64) for part in parts]))
+            codes = np.concatenate([np.frombuffer(part["codes"], np.int64) for part in parts])
             rows = {"of": [], "number": [], "sums": [], "size": [], "twice": []}  # type: dict[str, list[Any]]
-            twice = int((codes[1:] == codes[:-1]).sum())
+            twice = n_twice(codes, *_ends(loaded(tables.users).keys.ids.size, n_shards)[shard : shard + 2])
             for of, own, totals in (("user", tables.users, tables.of_users), ("item", tables.items, tables.of_items)):
                 counts = _counts(parts, of, loaded(own).keys.ids.size, shard, n_shards, len(rules), ends, hashes)
                 low, high = _ends(loaded(own).keys.ids.size, n_shards)[shard : shard + 2]
