@@ -34,9 +34,12 @@ class Stage(NamedTuple):
     folders: tuple[str, ...] = ()  # keys of the config: folders that the stage writes to, besides the lake
     publishes: Table | None = None  # the written table whose content later stages rest on
     spark: Literal["always", "when needed", "never"] = "always"  # see jobs/cli.py: what `run` is given
+    once: bool = False  # also in a config whose study makes the other stages of several runs itself
 
     def is_asked(self, config: RunConfig) -> bool:
         """Whether the config has what the stage works on."""
+        if config.has_runs_of_its_own and not self.once:
+            return False
         return self.section is None or getattr(config, self.section) is not None
 
     @property
@@ -55,6 +58,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         after=(),
         section="world",
         spark="when needed",
+        once=True,
     ),
     "split": Stage(
         about="Split one log into feedback, which models are trained on, and heldout, which is kept from training.",
@@ -132,12 +136,13 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         folders=("report",),
     ),
     "study": Stage(
-        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md).",
+        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md, docs/wtd.md).",
         reads=(tables.RANKS,),
         writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT),
         after=("rank",),
         section="study",
         folders=("report",),
+        once=True,
     ),
 }
 
@@ -155,6 +160,10 @@ def stages_of(config: RunConfig) -> tuple[str, ...]:
 def check_asked(config: RunConfig, name: str) -> None:
     """An error if the config has nothing for the stage to do."""
     stage = STAGES[name]
+    if config.has_runs_of_its_own and not stage.once:
+        raise ConfigError(
+            f"A study of kind wtd makes the stage {name} of its runs itself: use `plumbline run`, or `plumbline study`."
+        )
     if not stage.is_asked(config):
         raise ConfigError(
             f"This config has no {stage.section} section, so there is nothing for the stage {name} to do. "

@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
-from eval_engine.inputs.split_settings import Split
+from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.propensity.settings import Propensity
 from eval_engine.storage.stored_file import full_path
-from eval_engine.studies.settings import SimpsonStudy, Study
+from eval_engine.studies.settings import SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
 from models.spec.train import Train
 
@@ -43,6 +43,8 @@ class RunConfig(Evaluation):
             )
         if isinstance(self.study, SimpsonStudy):
             self._ready_for(self.study)
+        elif isinstance(self.study, WtdStudy):
+            self._ready_for_runs(self.study)
         elif self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users "
@@ -98,6 +100,29 @@ class RunConfig(Evaluation):
         if study.show not in self.evaluate.strata:
             shown = f"{{kind: {study.show.kind}, n: {study.show.n}}}"
             raise ValueError(f"study.show: {shown} is not among evaluate.strata, so that it has no estimates")
+
+    @property
+    def has_runs_of_its_own(self) -> bool:
+        """Whether the study makes several runs itself, each with its own split, training and evaluation."""
+        return isinstance(self.study, WtdStudy)
+
+    def _ready_for_runs(self, study: WtdStudy) -> None:
+        """What a study of test sets needs is there."""
+        if self.split is None or not isinstance(self.split.how, Random):
+            raise ValueError("study splits the log anew in each run: a split section with strategy: random is needed")
+        if self.inputs.exposures is None:
+            raise ValueError("study compares test sets with random data, so inputs.exposures is needed")
+        if self.test_sets is None:
+            raise ValueError("study compares test sets, so the section test_sets is needed")
+        if self.train is None or self.scores:
+            raise ValueError("study trains models on each split: a train section is needed, and no scores")
+        if self.fused_models():
+            raise ValueError(
+                f"study ranks the same scores twice, and {self.fused_models()[0]} writes ranks only: use output: scores"
+            )
+        names = {model.name for model in self.train.models} | {search.model for search in self.train.search}
+        if unknown := sorted(set(study.without) - names):
+            raise ValueError(f"study.without: {unknown[0]} is none of the compared models: {', '.join(sorted(names))}")
 
     def _places_for_a_split(self) -> None:
         """Feedback and heldout have a place of their own each, which can be written."""

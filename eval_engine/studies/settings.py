@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from eval_engine.config import StrataSettings, Strict
+from eval_engine.config import MetricText, StrataSettings, Strict
+from eval_engine.metric import Metric
 from eval_engine.propensity.settings import Propensity
 
 Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
@@ -75,16 +76,43 @@ class SimpsonStudy(Strict):
         return self
 
 
+class RandomParts(Strict):
+    """How the random data of a run is divided: for tuning, for the weights of WTD, and the rest as the truth."""
+
+    path: str = Field(description="of the tables that are written: PATH_tuning_1, PATH_weights_1, PATH_truth_1 ...")
+    tuning: float = Field(0.15, gt=0, lt=1, description="share that hyper-parameters are chosen by")
+    weights: float = Field(0.15, gt=0, lt=1, description="share that WTD takes its marginals from")
+    seed: int = Field(0, ge=0, lt=2**62, description="of the division in the first run")
+
+    @model_validator(mode="after")
+    def _leaves_a_truth(self) -> Self:
+        if self.tuning + self.weights >= 1:
+            raise ValueError(f"tuning {self.tuning:g} and weights {self.weights:g} leave no share for the truth")
+        return self
+
+
+class WtdStudy(Strict):
+    """How near test sets that are drawn from held-out pairs come to a random test set [wtd]: eval_engine/studies/wtd.py."""
+
+    kind: Literal["wtd"]
+    runs: int = Field(10, ge=1, le=1000, description="splits; run number n is the run RUN_ID-n")
+    random: RandomParts
+    tune_on: MetricText = Field(
+        Metric("recall", 10), description="metric by which the trials of each search are compared"
+    )
+    without: tuple[str, ...] = Field((), description="models that the second table of Kendall's tau leaves out")
+
+
 def _kind(section: Any) -> str:
     """The kind of a study; a section without one is that of [ure]."""
     return str(section.get("kind", "ure") if isinstance(section, Mapping) else getattr(section, "kind", None))
 
 
 Study = Annotated[
-    Annotated[UreStudy, Tag("ure")] | Annotated[SimpsonStudy, Tag("simpson")],
+    Annotated[UreStudy, Tag("ure")] | Annotated[SimpsonStudy, Tag("simpson")] | Annotated[WtdStudy, Tag("wtd")],
     Discriminator(
         _kind,
         custom_error_type="study_kind",
-        custom_error_message="kind is ure or simpson",
+        custom_error_message="kind is ure, simpson or wtd",
     ),
 ]
