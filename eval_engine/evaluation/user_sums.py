@@ -43,6 +43,7 @@ from eval_engine.statistics.bucket_sums import (
     add_denominators,
     add_numerators,
     add_scaled,
+    add_unknown,
     bucket_of,
     exchange_denominators,
     no_sums,
@@ -163,7 +164,9 @@ class _GroupSums:
         empty = self._empty(batch, nobody)
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
-        if self._formula.denominator is None:
+        if self._formula.terms is undefined_terms:
+            add_unknown(self._zero.base, nobody.n_positive > 0, rows)
+        elif self._formula.denominator is None:
             add(self._zero.base, empty, None, rows)
         else:
             add_denominators(self._zero.base, empty.denominator, rows)
@@ -176,7 +179,10 @@ class _GroupSums:
             self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
             return
         gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
-        add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
+        if self._formula.terms is undefined_terms:
+            add_unknown(self._slices.base, nobody.n_positive[users] > 0, gone, sign=-1)
+        else:
+            add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
         row = self._slices.of(place, self._kinds(batch, sliced))
         self._add(batch, sliced, users, [(self._slices, row, False)], {}, values)
 
@@ -195,10 +201,8 @@ class _GroupSums:
         """
         metrics = self._group.metrics
         if self._formula.terms is undefined_terms:  # at every cutoff alike
-            unknown = self._terms(batch, view, users, metrics[0])
             for sums, rows, _ in places:
-                for row in np.atleast_2d(rows):
-                    add(sums.base, unknown, None, row)
+                add_unknown(sums.base, view.n_positive > 0, rows)
             return
         if self._formula.denominator is None:
             first = self._terms(batch, view, users, metrics[0])

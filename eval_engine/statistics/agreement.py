@@ -51,6 +51,7 @@ Both are corrected for the noise over users, so of an unbiased x they are 0 on a
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -198,9 +199,16 @@ def error_against(x: Floats, y: Floats, replicates: tuple[Floats, Floats]) -> Er
     )
 
 
+@lru_cache(maxsize=8)
+def _pairs(n_models: int) -> tuple[Ints, Ints]:
+    """The numbers of every pair of models."""
+    first, second = np.triu_indices(n_models, 1)
+    return first, second
+
+
 def _signs(values: Floats) -> Ints:
     """The sign of the difference of every pair of models, int8 (n_pairs, ...)."""
-    first, second = np.triu_indices(len(values), 1)
+    first, second = _pairs(len(values))
     return (values[first] > values[second]).astype(np.int8) - (values[first] < values[second]).astype(np.int8)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.compiled import compiled
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
 
@@ -69,6 +69,11 @@ def add_denominators(sums: Sums, b: Doubles, rows: Ints, sign: int = 1) -> None:
     wrong, largest = _add_denominators(b, np.atleast_2d(rows), sign, *sums)
     if wrong >= 0:
         _refuse(np.zeros(b.size), b, wrong, largest)
+
+
+def add_unknown(sums: Sums, counted: Bools, rows: Ints, sign: int = 1) -> None:
+    """The same for users whose numerators are unknown, or who are left out (not counted)."""
+    _add_unknown(counted, np.atleast_2d(rows), sign, sums.counts)
 
 
 def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> None:
@@ -239,6 +244,17 @@ def _add_denominators(b, rows, sign, counts, whole, part):  # type: ignore[no-un
                 if _full(whole, r):
                     return u, y
     return -1, 0.0
+
+
+@compiled
+def _add_unknown(counted, rows, sign, counts):  # type: ignore[no-untyped-def]
+    for n in range(rows.shape[0]):
+        for u in range(counted.size):
+            if counted[u]:
+                counts[rows[n, u], 0] += sign
+                counts[rows[n, u], 2] += sign
+            else:
+                counts[rows[n, u], 1] += sign
 
 
 @compiled

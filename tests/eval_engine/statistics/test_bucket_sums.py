@@ -19,6 +19,7 @@ from eval_engine.statistics.bucket_sums import (
     add_denominators,
     add_numerators,
     add_scaled,
+    add_unknown,
     added,
     bucket_of,
     exchange_denominators,
@@ -262,3 +263,14 @@ def test_changes_that_add_up_to_too_much():
     large.whole[:, 0, 2] = 2**61
     with pytest.raises(ValueError, match="exactly"):
         accumulated(large)
+
+
+def test_users_with_unknown_numerators_are_counted():
+    counted, row = np.array([True, False, True, False, True]), np.array([0, 0, 1, 1, 1])
+    found, expected = no_sums(2), no_sums(2)
+    add_unknown(found, counted, row)
+    add(expected, (np.where(counted, np.nan, 0.0), counted.astype(float)), None, row)
+    assert found.counts.tolist() == expected.counts.tolist()
+    assert numbers(found) == numbers(expected)
+    add_unknown(found, counted, row, sign=-1)
+    assert not any(x.any() for x in found)
