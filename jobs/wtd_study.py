@@ -19,6 +19,7 @@ from rich.text import Text
 from eval_engine.config import Input
 from eval_engine.errors import DataError, StageError
 from eval_engine.estimators.test_set import TEST_SET
+from eval_engine.evaluation.spec import ALL
 from eval_engine.evaluation.test_set_slices import SLICING
 from eval_engine.inputs.fingerprints import content_of, digest
 from eval_engine.inputs.random_parts import PARTS, TRUTH, TUNING, WEIGHTS, Division, make_parts
@@ -150,6 +151,7 @@ def chosen_trials(lake: Lake, config: RunConfig, settings: WtdStudy, number: int
         row["model"]: row["value"]
         for row in lake.rows(ESTIMATES, {"run_id": run_id})
         if (row["estimator"], row["metric"], row["k"]) == (TRUTH_ESTIMATOR, metric.name, metric.k)
+        and (row["slice"] or ALL) == ALL
         and row["value"] is not None
     }
     chosen = {}
@@ -171,7 +173,7 @@ def read_run(lake: Lake, config: RunConfig, settings: WtdStudy, number: int) -> 
     fresh(lake, run_id, "evaluate")
     own = {"run_id": run_id}
     named = F.col("metric").isin([metric.name for metric in metrics])
-    truth = (F.col("estimator") == TRUTH_ESTIMATOR) & (F.coalesce("slice", F.lit("all")) == "all")
+    truth = (F.col("estimator") == TRUTH_ESTIMATOR) & (F.coalesce("slice", F.lit(ALL)) == ALL)
     drawn = (F.col("estimator") == TEST_SET.name) & F.col("slice").startswith(f"{SLICING}=")
     sums = lake.read(STATISTICS, run_id).where(named & (truth | drawn)).select(*SUMS).collect()
     words = {}

@@ -98,13 +98,14 @@ def test_the_trial_with_the_largest_value_is_chosen_the_first_of_equal_ones(tmp_
     settings, lake = settings_of(config), lake_without_spark(config.lake)
     assert lake is not None
     values = {"user_knn-000": 0.1, "user_knn-001": 0.3, "user_knn-002": 0.3, "item_knn-000": 0.2, "item_knn-001": None}
-    rows = [estimate(config, name, value) for name, value in (values | {"wmf-004": 0.5, "wmf-005": 0.4}).items()]
-    rows.append(estimate(config, "wmf-005", 0.9, estimator="ure_macro"))
+    rows = [estimate(config, name, value) for name, value in (values | {"wmf-002": 0.5, "wmf-003": 0.4}).items()]
+    rows.append(estimate(config, "wmf-003", 0.9, estimator="ure_macro"))
+    rows.append(estimate(config, "wmf-003", 0.8, slice="genre=toys"))
     lake.put(ESTIMATES, rows, {"run_id": "wtd-1-tuning"})
     assert chosen_trials(lake, config, settings, 1) == {
         "user_knn": "user_knn-001",
         "item_knn": "item_knn-000",
-        "wmf": "wmf-004",
+        "wmf": "wmf-002",
     }
     lake.put(ESTIMATES, rows[:3], {"run_id": "wtd-2-tuning"})
     with pytest.raises(DataError, match=r"no trial of item_knn has recall@10 in run wtd-2-tuning.*random\.tuning"):
