@@ -14,10 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import settings
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 USERS, ITEMS, EXPOSED = 40, 30, 6
+settings.register_profile("untimed", deadline=None)  # a busy machine, or a first call that compiles, is no failure
+settings.load_profile("untimed")
 
 # Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so each has its own: another one after every
 # change of a kernel, as numba does not see that a function which it calls from another file has changed. This must come before numba is imported.

@@ -28,6 +28,7 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
     run.config["evaluate"]["user_metrics"] = True
     run.hold_out()
     run.config["propensity"] = {"method": "power", "gamma": 1.0}
+    run.config["test_sets"] = [{"strategy": "WTD_H", "draws": 2, "pairs": True}]
     twice = pa.concat_tables([run.tables["exposures"], run.tables["exposures"].slice(0, 1)])
     run.tables["exposures"] = twice
     run.tables["segments"] = pa.table({"user_id": run.users, "segment": pa.array(["a", "b"] * (len(run.users) // 2))})
