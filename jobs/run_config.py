@@ -67,6 +67,7 @@ class RunConfig(Evaluation):
             )
         if self.test_sets and self.inputs.heldout is None:
             raise ValueError("test_sets are drawn from held-out pairs, so inputs.heldout is needed")
+        self._seeds_apart()
         if self.test_sets and self.inputs.exposures is None:
             for one in self.test_sets:
                 if one.strategy == "WTD":
@@ -85,6 +86,19 @@ class RunConfig(Evaluation):
             )
         self._one_table_per_model()
         return self
+
+    def _seeds_apart(self) -> None:
+        """An error if test sets are drawn with the seed by which pairs were held out."""
+        if self.split is None or not isinstance(self.split.how, Random):
+            return
+        for one in self.test_sets or ():
+            last = one.first_seed + one.n_draws - 1
+            if one.strategy != "FULL" and one.first_seed <= self.split.how.seed <= last:
+                raise ValueError(
+                    f"test_sets: {one.name} is drawn with seeds {one.first_seed} to {last}, and split.how.seed is "
+                    f"{self.split.how.seed}: both hash the same pairs, so that with one seed the draw would follow the "
+                    "split, not its weights. Give test sets other seeds"
+                )
 
     def _ready_for(self, study: SimpsonStudy) -> None:
         """What a study of logged feedback needs is there."""

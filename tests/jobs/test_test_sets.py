@@ -15,6 +15,7 @@ from rich.console import Console
 import eval_engine
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.test_sets.cap import cap_of
+from eval_engine.test_sets.settings import FIRST_SEED
 from jobs import test_sets
 from jobs.cli import load
 from jobs.pipeline import STAGES
@@ -73,7 +74,7 @@ def by_numpy(run: Any, one: dict[str, Any], draw: int) -> set[tuple[Any, Any]]:
     """The pairs of a set by the numpy API."""
     users, items = columns_of(run, "heldout")
     pairs = list(zip(users.to_pylist(), items.to_pylist(), strict=True))
-    strategy, seed = one["strategy"], one.get("seed", 0) + draw
+    strategy, seed = one["strategy"], one.get("seed", FIRST_SEED) + draw
     if strategy == "FULL":
         return set(pairs)
     if strategy == "CAP":
@@ -133,7 +134,11 @@ def test_every_strategy_is_that_of_numpy_on_any_partitioning(small_run: Any, spa
     assert found["wtd", 0]["n_without_support"] > 0
     counts = np.unique(columns_of(small_run, "heldout")[1].to_numpy(), return_counts=True)[1]
     assert found["cap", 0]["cap"] == cap_of(counts) < counts.max()
-    assert (found["wtd_h", 2]["seed"], found["cap", 1]["seed"], found["skew", 0]["exponent"]) == (2, 4, None)
+    assert (found["wtd_h", 2]["seed"], found["cap", 1]["seed"], found["skew", 0]["exponent"]) == (
+        FIRST_SEED + 2,
+        4,
+        None,
+    )
     assert found["wtd_h", 0]["effective_pairs"] < n
     for written in (one for one in STAGES["test_sets"].lake_tables if one.rules):
         broken = " OR ".join(f"NOT coalesce(({rule}), false)" for rule in written.rules)
@@ -228,6 +233,18 @@ def test_a_section_that_is_wrong_is_a_config_error(small_run: Any, sets: list, m
     del small_run.config["inputs"]["exposures"]
     small_run.config["test_sets"] = sets
     with pytest.raises(ConfigError, match=message):
+        load(small_run.write())
+
+
+@pytest.mark.parametrize(("seed", "draws"), [(5, 1), (3, 3), (1, 9)])
+def test_a_set_is_not_drawn_with_the_seed_of_the_split(small_run: Any, seed: int, draws: int) -> None:
+    skewed(small_run)
+    log = {"path": str(small_run.folder / "in/log"), "format": "parquet"}
+    small_run.config["split"] = {"log": log, "how": {"strategy": "random", "seed": 5}}
+    small_run.config["test_sets"] = [{"strategy": "FULL"}, {"strategy": "SKEW", "seed": 6}, {"strategy": "REG"}]
+    load(small_run.write())
+    small_run.config["test_sets"] = [{"strategy": "SKEW", "seed": seed, "draws": draws}]
+    with pytest.raises(ConfigError, match=rf"seeds {seed} to {seed + draws - 1}, and split.how.seed is 5"):
         load(small_run.write())
 
 
