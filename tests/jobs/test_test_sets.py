@@ -267,7 +267,7 @@ def test_a_training_table_is_drawn_by_the_same_rule(small_run: Any, spark: Spark
     found = (DeltaTable(to).to_pyarrow_table() if kind == "delta" else pq.read_table(to)).to_pylist()
     users, items = (feedback[name].combine_chunks() for name in ("uid", "item_id"))
     weights = eval_engine.test_set_weights(users, items, "WTD_H").of(users, items)
-    mask = eval_engine.draw_test_set(users, items, weights, 0.4, 1)
+    mask = eval_engine.draw_test_set(users, items, weights, 0.4, FIRST_SEED + 1)
     expected = feedback.filter(pa.array(mask)).to_pylist()
     assert sorted(found, key=str) == sorted(expected, key=str)
     for wrong, message in (
