@@ -58,8 +58,7 @@ class _TestSet(Strict):
         return Weighing(self.strategy)  # type: ignore[attr-defined]
 
 
-class _Drawn(_TestSet):
-    share: float = Field(0.5, gt=0, le=1, description="share of the held-out pairs that is drawn")
+class _Repeated(_TestSet):
     draws: int = Field(1, ge=1, le=1000, description="how often it is drawn, with seed, seed + 1 ...")
     seed: int = Field(FIRST_SEED, ge=0, lt=2**62, description="of the first draw; not that of the split")
 
@@ -72,6 +71,10 @@ class _Drawn(_TestSet):
     def first_seed(self) -> int:
         """The seed of its first draw; draw d has seed + d."""
         return self.seed
+
+
+class _Drawn(_Repeated):
+    share: float = Field(0.5, gt=0, le=1, description="share of the held-out pairs that is drawn")
 
     @property
     def kept_share(self) -> float | None:
@@ -125,22 +128,10 @@ class WeightedUniform(_Weighted):
     strategy: Literal["WTD_H"]
 
 
-class Cap(_TestSet):
+class Cap(_Repeated):
     """CAP: at most Q3 + 1.5 IQR pairs of an item, those with the smallest hashes."""
 
     strategy: Literal["CAP"]
-    draws: int = Field(1, ge=1, le=1000, description="how often it is drawn, with seed, seed + 1 ...")
-    seed: int = Field(FIRST_SEED, ge=0, lt=2**62, description="of the first draw; not that of the split")
-
-    @property
-    def n_draws(self) -> int:
-        """How often it is drawn."""
-        return self.draws
-
-    @property
-    def first_seed(self) -> int:
-        """The seed of its first draw; draw d has seed + d."""
-        return self.seed
 
 
 TestSet = Annotated[Full | Regular | Skew | Weighted | WeightedUniform | Cap, Field(discriminator="strategy")]
