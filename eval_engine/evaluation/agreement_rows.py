@@ -66,21 +66,17 @@ def agreement_rows(
     models = tuple(sorted({model for one in judging for model in one.models}))
     by_name = {one.estimator.name: _aligned(one, models) for one in judging}
     baseline = next((by_name[name] for name in BASELINES if name in by_name), None)
-    replicates: dict[tuple[str, int], Floats] = {}
+    compared = list(_compared(by_name))
+    drawn = _replicates(compared, asking)
     rows: Rows = []
-    for one, reference in _compared(by_name):
-        n_buckets = N_COARSE if one.errors is not None or reference.errors is not None else N_BUCKETS
-        drawn = []
-        for side in (one, reference):
-            key = (side.estimator.name, n_buckets)
-            if key not in replicates:
-                replicates[key] = _replicates(side, n_buckets, asking)
-            drawn.append(replicates[key])
+    for one, reference in compared:
+        n_buckets = _n_buckets(one, reference)
+        both = drawn[one.estimator.name, n_buckets], drawn[reference.estimator.name, n_buckets]
         against = baseline if baseline not in (None, one, reference) else None
         rows.append(
             dict.fromkeys(name for name in ESTIMATOR_AGREEMENT.names if name != "run_id")
             | {"metric": metric, "k": k, "confidence": asking.confidence}
-            | _row(one, reference, (drawn[0], drawn[1]), asking.confidence)
+            | _row(one, reference, both, asking.confidence)
             | _users(one.estimator, reference.estimator, users or {})
             | (_against_baseline(one, reference, against) if against else {})
         )
@@ -124,15 +120,32 @@ def _aligned(one: Valued, models: tuple[str, ...]) -> Valued:
     return Valued(one.estimator, models, rows(one.values, math.nan), rows(one.a, math.nan), rows(one.b, 0.0), errors)
 
 
-def _replicates(one: Valued, n_buckets: int, asking: Bootstrap) -> Floats:
-    """Replicates of the values, (n_models, replicates)."""
+def _n_buckets(one: Valued, reference: Valued) -> int:
+    return N_COARSE if one.errors is not None or reference.errors is not None else N_BUCKETS
+
+
+def _replicates(compared: Sequence[tuple[Valued, Valued]], asking: Bootstrap) -> dict[tuple[str, int], Floats]:
+    """Replicates of the values, (n_models, replicates), by estimator and number of buckets; one bootstrap for all
+    estimators with as many.
+    """
+    sides = {(side.estimator.name, _n_buckets(*pair)): side for pair in compared for side in pair}
     if asking.replicates == 0:
-        return np.empty((len(one.models), 0))
-    if one.errors is not None:
-        weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_buckets)
-        return np.asarray(one.values[:, None] + one.errors @ (weights.T - 1))
-    a, b = (x.reshape(len(x), -1, n_buckets).sum(axis=1) for x in (one.a, one.b))
-    return bootstrap(a, b, asking.replicates, asking.seed)
+        return {key: np.empty((len(side.models), 0)) for key, side in sides.items()}
+    found: dict[tuple[str, int], Floats] = {}
+    for n_buckets in (N_BUCKETS, N_COARSE):
+        plain = {key: side for key, side in sides.items() if key[1] == n_buckets and side.errors is None}
+        if plain:
+            a, b = (
+                np.concatenate([x.reshape(len(x), -1, n_buckets).sum(axis=1) for x in own])
+                for own in ([side.a for side in plain.values()], [side.b for side in plain.values()])
+            )
+            ratios = bootstrap(a, b, asking.replicates, asking.seed)
+            found |= zip(plain, np.split(ratios, len(plain)), strict=True)
+    weights = poisson_weights(asking.seed, np.arange(asking.replicates), N_COARSE).T - 1
+    for key, side in sides.items():
+        if side.errors is not None:
+            found[key] = side.values[:, None] + side.errors @ weights
+    return found
 
 
 def _row(one: Valued, reference: Valued, drawn: tuple[Floats, Floats], confidence: float) -> dict[str, Any]:

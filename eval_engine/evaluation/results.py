@@ -338,10 +338,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
         if "slice" in table.column_names
         else table.append_column("slice", slices.fill_null(ALL))
     )
-    keys = [table.column(name).to_pylist() for name in (*KEYS, "model")]
-    names = sorted(set(zip(*keys, strict=True)))
-    number = {name: n for n, name in enumerate(names)}
-    which = np.array([number[name] for name in zip(*keys, strict=True)], np.int64)
+    names, which = _numbered(table, (*KEYS, "model"))
     totals = _totals(table, which, len(names))
     a, b, aa = (table.column(column).cast(pa.float64()).fill_null(0.0).to_numpy() for column in ("a", "b", "aa"))
     bucket = table.column("bucket").to_numpy().astype(np.int64)
@@ -378,6 +375,26 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
             columns = [x[rows] for x in (users, a, aa)]
             strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
         yield _combined(_Group(key, described_as, models, _paired(models), strata))
+
+
+def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64]]:
+    """The different combinations of some columns in order, and the number of each row's."""
+    code = np.zeros(table.num_rows, np.int64)
+    values: list[list[Any]] = []
+    for name in columns:
+        encoded = table.column(name).combine_chunks().dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        own = sorted(distinct)
+        place = np.array([own.index(value) for value in distinct], np.int64)
+        code = code * len(own) + place[encoded.indices.to_numpy(zero_copy_only=False)]
+        values.append(own)
+    codes, which = np.unique(code, return_inverse=True)
+    places: list[npt.NDArray[np.int64]] = []
+    for own in reversed(values):
+        codes, rest = np.divmod(codes, len(own))
+        places.insert(0, rest)
+    parts = [[own[n] for n in rest.tolist()] for own, rest in zip(values, places, strict=True)]
+    return list(zip(*parts, strict=True)), which.reshape(-1)
 
 
 def _totals(table: pa.Table, which: npt.NDArray[np.int64], n: int) -> list[tuple[RatioSums, tuple[float, float]]]:

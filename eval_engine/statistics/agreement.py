@@ -57,7 +57,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from eval_engine.kernels.arrays import Bools, Floats, Ints
+from eval_engine.kernels.arrays import Floats, Ints
 from eval_engine.kernels.compiled import compiled
 
 FEWEST = 3  # two models always agree perfectly, or not at all
@@ -123,20 +123,24 @@ def agreement(x: Floats, y: Floats) -> Agreement:
 
 def kendall(x: Floats, y: Floats) -> Floats:
     """tau-b over the first axis, the models; further axes are replicates. NaN where x or y is constant."""
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    by_replicate = [np.ascontiguousarray(values.reshape(len(values), -1).T) for values in (x, y)]
-    found = np.empty(by_replicate[0].shape[0])
-    _taus(*by_replicate, found)
-    return found.reshape(x.shape[1:])
+    return _over_models(_taus, x, y)
 
 
 def pearson(x: Floats, y: Floats) -> Floats:
     """Correlation over the first axis; NaN where x or y is constant."""
-    centred_x, centred_y = x - x.mean(axis=0), y - y.mean(axis=0)
-    scale = np.sqrt((centred_x**2).sum(axis=0)) * np.sqrt((centred_y**2).sum(axis=0))
-    products = np.asarray((centred_x * centred_y).sum(axis=0))
-    varies = (x != x[:1]).any(axis=0) & (y != y[:1]).any(axis=0) & (scale > 0)
-    return np.clip(np.divide(products, scale, out=np.full(products.shape, np.nan), where=varies), -1, 1)
+    return _over_models(_pearsons, x, y)
+
+
+def _over_models(correlations: Callable[[Floats, Floats, Floats], None], x: Floats, y: Floats) -> Floats:
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    found = np.empty(x.shape[1:]).reshape(-1)
+    correlations(_by_replicate(x), _by_replicate(y), found)
+    return found.reshape(x.shape[1:])
+
+
+def _by_replicate(values: Floats) -> Floats:
+    """(n_replicates, n_models)."""
+    return np.ascontiguousarray(values.reshape(len(values), -1).T)
 
 
 def jackknife(x: Floats, y: Floats) -> tuple[float, float]:
@@ -175,7 +179,9 @@ def intervals(
         )
         return Interval(undefined, undefined, noise, reason)
     same = _same_but_for_noise(x, y, replicates, confidence)
-    ends = [_reflected(correlation, x, y, replicates, confidence) for correlation in (kendall, pearson)]
+    points, drawn = (x[None], y[None]), (_by_replicate(replicates[0]), _by_replicate(replicates[1]))
+    nested = _nested(x, drawn[0]), _nested(y, drawn[1])
+    ends = [_reflected(correlations, points, drawn, nested, confidence) for correlations in (_taus, _pearsons)]
     of_kendall, of_pearson = ((low, 1.0 if same else high) for low, high in ends)
     return Interval(of_kendall, of_pearson, noise, None)
 
@@ -213,27 +219,32 @@ def _signs(values: Floats) -> Ints:
 
 
 def _reflected(
-    correlation: Callable[[Floats, Floats], Floats],
-    x: Floats,
-    y: Floats,
-    replicates: tuple[Floats, Floats],
+    correlations: Callable[[Floats, Floats, Floats], None],
+    points: tuple[Floats, Floats],
+    drawn: tuple[Floats, Floats],
+    nested: tuple[Floats, Floats],
     confidence: float,
 ) -> tuple[float, float]:
-    """The reflected interval of a correlation."""
-    value, of_replicates = float(correlation(x, y)), correlation(*replicates)
-    n = of_replicates.size
+    """The reflected interval of a correlation. points: x and y, (1, n_models); drawn: x* and y*, (n, n_models); nested:
+    x** and y**, INNER rows after another for each of the first replicates.
+    """
+    value, of_replicates, of_nested = (np.empty(len(rows[0])) for rows in (points, drawn, nested))
+    for rows, found in ((points, value), (drawn, of_replicates), (nested, of_nested)):
+        correlations(rows[0], rows[1], found)
+    inner = of_nested.reshape(-1, INNER)
+    centres = 2 * of_replicates[: len(inner)] - inner.mean(axis=1)
+    variance = float(centres.var(ddof=1) - inner.var(axis=1, ddof=1).mean() / INNER)
+    centre = 2 * float(value[0]) - float(of_replicates.mean())
+    width = float(ndtri((1 + confidence) / 2)) * math.sqrt(max(variance, 0.0))
+    return min(max(centre - width, -1.0), 1.0), max(min(centre + width, 1.0), -1.0)
+
+
+def _nested(values: Floats, drawn: Floats) -> Floats:
+    """Replicates of replicates, x** = x*_r + x*_s - x, (n_outer INNER, n_models)."""
+    n = len(drawn)
     outer = np.arange(min(n, OUTER))[:, None]
     inner = (outer + 1 + np.arange(INNER)) % n
-    nested = correlation(
-        *(own[:, outer] + own[:, inner] - values[:, None, None] for own, values in zip(replicates, (x, y), strict=True))
-    )  # (n_outer, INNER)
-    centres = 2 * of_replicates[: len(outer)] - nested.mean(axis=1)
-    variance = float(centres.var(ddof=1) - nested.var(axis=1, ddof=1).mean() / INNER)
-    centre, width = (
-        2 * value - float(of_replicates.mean()),
-        float(ndtri((1 + confidence) / 2)) * math.sqrt(max(variance, 0.0)),
-    )
-    return min(max(centre - width, -1.0), 1.0), max(min(centre + width, 1.0), -1.0)
+    return (drawn[outer] + drawn[inner] - values).reshape(-1, values.size)
 
 
 def _same_but_for_noise(x: Floats, y: Floats, replicates: tuple[Floats, Floats], confidence: float) -> bool:
@@ -268,6 +279,32 @@ def _taus(x, y, found):  # type: ignore[no-untyped-def]
             found[r] = np.nan
 
 
+@compiled
+def _pearsons(x, y, found):  # type: ignore[no-untyped-def]
+    """The correlation of each replicate; x, y: (n_replicates, n_models)."""
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        mean_x = mean_y = 0.0
+        varies_x = varies_y = False
+        for i in range(n):
+            mean_x += x[r, i]
+            mean_y += y[r, i]
+            varies_x |= x[r, i] != x[r, 0]
+            varies_y |= y[r, i] != y[r, 0]
+        mean_x, mean_y = mean_x / max(n, 1), mean_y / max(n, 1)
+        xx = yy = xy = 0.0
+        for i in range(n):
+            dx, dy = x[r, i] - mean_x, y[r, i] - mean_y
+            xx += dx * dx
+            yy += dy * dy
+            xy += dx * dy
+        scale = np.sqrt(xx) * np.sqrt(yy)
+        if varies_x and varies_y and scale > 0:
+            found[r] = min(max(xy / scale, -1.0), 1.0)
+        else:
+            found[r] = np.nan
+
+
 def _taus_without_one(x: Floats, y: Floats) -> Floats:
     """tau-b without each model in turn, (n_models,)."""
     signs_x, signs_y = np.sign(x[:, None] - x), np.sign(y[:, None] - y)  # each pair twice
@@ -280,7 +317,9 @@ def _taus_without_one(x: Floats, y: Floats) -> Floats:
 
 def _pearsons_without_one(x: Floats, y: Floats) -> Floats:
     """The correlation without each model in turn, (n_models,)."""
-    if len(x) < FEWEST:
-        return np.full(len(x), np.nan)
-    kept: Bools = ~np.eye(len(x), dtype=np.bool_)
-    return np.array([float(pearson(x[others], y[others])) for others in kept])
+    n = len(x)
+    if n < FEWEST:
+        return np.full(n, np.nan)
+    place = np.arange(n - 1)[:, None]
+    others = place + (place >= np.arange(n))  # (n - 1, n): the models without one, by that one
+    return pearson(x[others], y[others])

@@ -144,14 +144,17 @@ def balanced(strata: Strata) -> Balanced:
     units = np.flatnonzero(strata.users[:, seen].sum(axis=1) > 0)
     laws = _laws(kinds, strata.users.tobytes(), n_units)
     setting = _setting(cells, strata, users, mean, laws[-1])
-    whole, bias = _values(cells, strata, users, strata.sums.sum(axis=1), laws[-1], setting)
+    total = strata.sums.sum(axis=1)
+    whole, bias = (x[0] for x in _values(cells, strata, users[None], total[None], laws[-1][None], setting))
     values = np.array([whole] * n_units, np.float64)
-    for unit in units if units.size > 1 else ():
-        rest = users - strata.users[unit]
-        if unit in laws:
-            values[unit] = _values(
-                cells, strata, rest, strata.sums.sum(axis=1) - strata.sums[:, unit], laws[int(unit)], setting
-            )[0]
+    known = [int(unit) for unit in units if unit in laws] if units.size > 1 else []
+    rest = users - strata.users[known]
+    counted = (strata.positives > 0) & (rest > 0)
+    for which in np.unique(counted, axis=0) if known else ():  # one, unless a unit has all users of a stratum
+        some = np.flatnonzero((counted == which).all(axis=1))
+        own = [known[n] for n in some]
+        sums = total - strata.sums[:, own].transpose(1, 0, 2)
+        values[own] = _values(cells, strata, rest[some], sums, np.stack([laws[unit] for unit in own]), setting)[0]
     errors = np.zeros((n_models, n_units))
     n = units.size
     if n > 1:
@@ -229,9 +232,10 @@ def _basis(degree: int) -> Doubles:
 
 
 def _density(coefficients: Doubles) -> Doubles:
-    height = _basis(coefficients.size) @ coefficients
-    density: Doubles = np.exp(height - height.max())
-    return density / density.sum()
+    """The law at the rates; of several laws, (n_laws, n_rates)."""
+    height = coefficients @ _basis(coefficients.shape[-1]).T
+    density: Doubles = np.exp(height - height.max(axis=-1, keepdims=True))
+    return density / density.sum(axis=-1, keepdims=True)
 
 
 def _law(cells: Cells, users: Doubles, start: Doubles) -> Doubles:
@@ -324,24 +328,33 @@ def _variance(positives: Ints, users: Doubles, found: Doubles, seen: npt.NDArray
 
 
 def _shares(cells: Cells, users: Doubles) -> Doubles:
-    """The share of users in each (e, N)."""
-    return np.bincount(cells.group, users, minlength=cells.has_positive.shape[2]) / users.sum()
+    """The share of users in each (e, N), (n, n_groups)."""
+    members = (cells.group[:, None] == np.arange(cells.has_positive.shape[2])).astype(np.float64)
+    shares: Doubles = users @ members / users.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _values(
-    cells: Cells, strata: Strata, users: Doubles, sums: Doubles, law: Doubles, setting: _Setting
-) -> tuple[Doubles, float]:
-    """The estimate of each model with the best weights for these users, and the remaining relative bias."""
-    share, density = _shares(cells, users), _density(law)
-    law_of_positives = np.tensordot(density, cells.has_positive, 1) @ share  # P(N+), N+ > 0
-    some = law_of_positives.sum()
-    seen = (strata.positives > 0) & (users > 0)
-    joint = np.tensordot(density, cells.joint[:, :, seen], 1) * share[cells.group[seen]] / some
-    weight = law_of_positives / some
-    noise = joint.sum(axis=0) * some * setting.variance[seen] / (users.sum() * some**2)
-    square = joint.T @ setting.covariance @ joint + np.diag(noise + 1e-15)
-    g = np.linalg.solve(square, joint.T @ setting.covariance @ weight)
-    moved = joint @ g
-    left = moved / moved.sum() - weight
-    bias = math.sqrt(max(float(left @ setting.smooth @ left), 0.0))
-    return (sums[:, seen] @ g) / (users[seen] @ g), bias
+    cells: Cells, strata: Strata, users: Doubles, sums: Doubles, laws: Doubles, setting: _Setting
+) -> tuple[Doubles, Doubles]:
+    """The estimates with the best weights for these users, and the remaining relative bias, of several groups of users
+    at once: users (n, n_strata), sums (n, n_models, n_strata), laws (n, degree); (n, n_models) and (n,). All groups
+    have users in the same strata with positives.
+    """
+    share, density = _shares(cells, users), _density(laws)
+    n_rates, n_grid, n_groups = cells.has_positive.shape
+    has = (density @ cells.has_positive.reshape(n_rates, -1)).reshape(-1, n_grid, n_groups)
+    law_of_positives = (has @ share[:, :, None])[:, :, 0]  # P(N+), N+ > 0
+    some = law_of_positives.sum(axis=1)
+    seen = (strata.positives > 0) & (users[0] > 0)
+    joint = (density @ cells.joint[:, :, seen].reshape(n_rates, -1)).reshape(len(users), n_grid, -1)
+    joint = joint * (share[:, cells.group[seen]] / some[:, None])[:, None, :]
+    weight = law_of_positives / some[:, None]
+    noise = joint.sum(axis=1) * setting.variance[seen] / (users.sum(axis=1) * some)[:, None]
+    spread = joint.transpose(0, 2, 1) @ setting.covariance
+    square = spread @ joint + (noise + 1e-15)[:, :, None] * np.eye(noise.shape[1])
+    g = np.linalg.solve(square, spread @ weight[:, :, None])
+    moved = (joint @ g)[:, :, 0]
+    left = moved / moved.sum(axis=1, keepdims=True) - weight
+    bias = np.sqrt(np.maximum(((left @ setting.smooth) * left).sum(axis=1), 0.0))
+    return (sums[:, :, seen] @ g)[:, :, 0] / (users[:, None, seen] @ g)[:, 0], bias
