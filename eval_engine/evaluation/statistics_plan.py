@@ -320,9 +320,7 @@ def rank_facts_of(labels: Mapping[str, pa.Array], candidates: pa.Array, scored: 
     lengths = pc.list_value_length(labels["above"]).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = {name: labels[name].flatten() for name in FACTS}
-    if columns[
-        "above"
-    ].null_count:  # labels without a score, in a partial list: below all labels with a score, in unknown order
+    if columns["tied"].null_count:  # in a partial list: a label without a score is below all with one, in unknown order
         least = pa.array(np.repeat(scored.to_numpy(zero_copy_only=False), lengths), pa.int32())
         columns |= {"above": columns["above"].fill_null(least), "tied": columns["tied"].fill_null(UNKNOWN)}
     value, above, tied, probability = (column.to_numpy(zero_copy_only=False) for column in columns.values())

@@ -25,6 +25,7 @@ from eval_engine.storage.stored_file import full_path, located, unreachable
 
 LONG = {"user_id": "id", "item_id": "id", "score": "value"}
 DTYPES = ("float16", "float32", "float64")
+EXACT_DIGITS = 15  # decimal numbers with as many digits are different as DOUBLE too
 
 
 class ScoreTable(NamedTuple):
@@ -139,6 +140,12 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     if not isinstance(score, T.NumericType):
         raise DataError(
             f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but a number is needed."
+        )
+    if isinstance(score, T.DecimalType) and score.precision > EXACT_DIGITS:
+        raise DataError(
+            f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but scores are ranked as DOUBLE, "
+            f"which keeps {EXACT_DIGITS} digits: different scores could become equal. Cast it to DOUBLE where the table "
+            "is made, if ties are meant, or make it smaller."
         )
     dtype = "float32" if isinstance(score, T.FloatType) else "float64"
     return ScoreTable(

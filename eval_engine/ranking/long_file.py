@@ -23,6 +23,7 @@ from eval_engine.ranking.ranks_batch import catalogue_ids
 from eval_engine.storage.stored_file import parquet_batches
 
 BATCH_ROWS = 1 << 20
+EXACT_WHOLE = 1 << 53  # a DOUBLE has every whole number up to here
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -100,11 +101,25 @@ def rows_of(batch: pa.RecordBatch, source: Source, items: "Ids") -> Rows:
 def scores_of(scores: pa.Array, source: Source) -> Floats:
     """The scores as numbers; they lie where they were read, and may not be changed."""
     wanted = pa.float32() if source.dtype == "float32" else pa.float64()
+    if pa.types.is_integer(scores.type) and scores.type.bit_width == 64:
+        _refuse_large(scores, source)
     if scores.type != wanted:
         scores = scores.cast(wanted)
     if scores.null_count:
         scores = scores.fill_null(float("nan"))  # a NULL score is no score: counted with the NaNs
     return scores.to_numpy(zero_copy_only=False)
+
+
+def _refuse_large(scores: pa.Array, source: Source) -> None:
+    """An error if a whole number is too large for a DOUBLE to tell it from the next one."""
+    ends = pc.min_max(scores).as_py()
+    for value in (ends["min"], ends["max"]):
+        if value is not None and abs(value) > EXACT_WHOLE:
+            raise DataError(
+                f"{source.name}: column {source.score!r} of type BIGINT has the score {value}, but scores are ranked as "
+                f"DOUBLE, which has every whole number up to {EXACT_WHOLE} only: different scores could become equal. "
+                "Subtract a number from all scores of a user, or divide them and cast to DOUBLE, where the table is made."
+            )
 
 
 class Ids:

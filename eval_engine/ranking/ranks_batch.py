@@ -3,8 +3,9 @@ write the same rows.
 
 Every label set has its own candidates: the user's training pairs are among them or not (inputs/label_sets.py). A set
 that the run does not have has empty lists. A place that cannot be known is NULL: of a partial list (only the best n
-items are scored), `above` and `tied` of a label without a score, and the threshold of a cutoff that is not below the
-number of scores.
+items are scored), `above` and `tied` of a label without a score, `tied` of a label whose score is the least and is there
+twice (candidates without a score may have it too: the list was cut inside a tie), and the threshold of a cutoff that is
+not below the number of scores. A least score that is there once is taken for one without ties.
 """
 
 from functools import lru_cache
@@ -151,13 +152,24 @@ def _labels(
     if label_set.whole(ranking.frame) and users.excluded.values.size:
         candidates, scored = np.full(n, ranking.n_items), scored + _n_scored(*found.excluded)
     columns = list(
-        _label_lists(users, name, found.places[name], items) if name in users.positions else _none(n, items.type)
+        _label_lists(users, name, _cut_ties(found.places[name], users.positions[name], candidates, scored), items)
+        if name in users.positions
+        else _none(n, items.type)
     )
     for number, counts in (("candidates", candidates), ("scored", scored)):
         columns.append((pa.field(number, pa.int32(), nullable=False), pa.array(counts.astype(np.int32))))
     if name == "random":
         columns += _thresholds(found, candidates, ranking)
     return _struct(columns, bad)
+
+
+def _cut_ties(placed: Placed, labels: Lists, candidates: Ints, scored: Ints) -> Placed:
+    """The places of labels, `tied` unknown where a partial list was cut inside a tie."""
+    if not (scored < candidates).any():
+        return placed
+    user = np.repeat(np.arange(candidates.size), np.diff(labels.offsets))
+    last = (placed.above >= 0) & (placed.tied > 0) & (placed.above + placed.tied + 1 >= scored[user])
+    return placed._replace(tied=np.where(last & (scored < candidates)[user], -1, placed.tied))
 
 
 def _label_lists(users: Users, name: str, placed: Placed, items: pa.Array) -> Columns:

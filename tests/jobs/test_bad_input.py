@@ -1,6 +1,7 @@
 """Every bad input ends in an error that names table, key and value, or in quarantine with a count; nothing half-written is left."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,50 @@ def test_long_rows_that_cannot_be_ranked(small_run: Any, spark: SparkSession) ->
             row = found[model, user]
             assert (row["problem"] or "").startswith(told.get(user, "")), (model, user, row["problem"])
             assert (row["problem"] is None) == (row["top"] is not None) == (user not in told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "told"),
+    [
+        (
+            pa.decimal128(20, 12),
+            lambda score: Decimal(score).quantize(Decimal("1e-12")),
+            r"scores of a: column 'score' has type DECIMAL\(20,12\), but scores are ranked as DOUBLE.*15 digits",
+        ),
+        (
+            pa.int64(),
+            lambda score: 2**53 + int(score * 100),
+            r"scores of a: column 'score' of type BIGINT has the score 9007199254\d+.*up to 9007199254740992 only",
+        ),
+    ],
+)
+def test_scores_that_a_double_cannot_hold_are_refused(
+    small_run: Any, spark: SparkSession, kind: pa.DataType, change: Any, told: str
+) -> None:
+    table = rows(small_run, np.arange(1200))
+    changed = pa.array([change(score) for score in table.column("score").to_pylist()], kind)
+    small_run.config["scores"][0] = {"model": "a"} | long_files(
+        small_run.folder / "long", table.set_column(2, "score", changed), 1, 500
+    )
+    with pytest.raises(DataError, match=told):
+        small_run.ranks(spark)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(15, 6), pa.int64(), pa.int16()])
+def test_scores_of_other_types_are_ranked_as_they_are(small_run: Any, spark: SparkSession, kind: pa.DataType) -> None:
+    table = rows(small_run, np.arange(1200))
+    order = np.argsort(np.argsort(table.column("score").to_numpy())).astype(np.int64)
+    made = (
+        pa.array([Decimal(int(n)) / 1000 for n in order], kind) if pa.types.is_decimal(kind) else pa.array(order, kind)
+    )
+    small_run.config["scores"] = [
+        {"model": name} | long_files(small_run.folder / name, table.set_column(2, "score", scores), 1, 500)
+        for name, scores in (("as_it_is", made), ("double", pa.array(order, pa.float64())))
+    ]
+    found: dict[str, list[Any]] = {"as_it_is": [], "double": []}
+    for row in sorted(small_run.ranks(spark), key=lambda row: row["user_id"]):
+        found[row["model"]].append((row["user_id"], row["random"]["above"], row["random"]["tied"], row["top"]["items"]))
+    assert found["as_it_is"] == found["double"]
 
 
 def test_an_input_that_was_mended_is_read_anew_in_the_same_session(small_run: Any, spark: SparkSession) -> None:

@@ -102,6 +102,12 @@ class Nasty:
                 else (None, None, None)
                 for i in labels
             ]
+            if not scored.issuperset(candidates):  # a tie of the least score may go on beyond the list
+                least = min((scores[j] for j in candidates if j in scored), default=None)
+                places = [
+                    (score, above, None if score is not None and score == least and tied else tied)
+                    for score, above, tied in places
+                ]
             row[name] = {
                 "items": [items[i] for i in labels],
                 "values": [float(self.run.truth_values[u, i]) for i in labels],

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.eval_engine.ranking.test_rank import check_ranks
@@ -97,6 +98,30 @@ def test_the_same_ranks_from_every_layout_on_any_partitioning(small_run: Any, sp
             check_ranks(small_run, small_run.ranks(spark))
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.parametrize("ties", ["strict", "expected"])
+def test_a_partial_list_that_is_cut_inside_a_tie_claims_nothing(small_run: Any, spark: SparkSession, ties: str) -> None:
+    scores = np.tile(np.where(np.arange(len(small_run.items)) < 3, 2.0, 1.0), (len(small_run.users), 1))
+    small_run.scores = {"a": scores.astype(np.float32)}
+    best = np.flatnonzero(np.tile(np.arange(len(small_run.items)) < 12, len(small_run.users)))
+    small_run.config["scores"] = [
+        long_files(small_run.folder / name, rows(small_run, chosen), 2, 100)
+        | {"model": name, "partial": name == "best"}
+        for name, chosen in (("whole", np.arange(scores.size)), ("best", best))
+    ]
+    small_run.config |= {"frame": "all_items", "top": 11}
+    small_run.config["evaluate"] |= {"metrics": ["recall@3", "recall@10"], "traditional": [], "ties": ties}
+    small_run.run(spark)
+    estimates = {(row[1], row[2], row[4]): row for row in small_run.rows(spark, "estimates")}
+    for (model, estimator, k), row in estimates.items():
+        whole = estimates["whole", estimator, k]
+        if model == "best" and k == 3:  # the three items above the tie are known
+            assert row.value == whole.value
+        elif model == "best":  # twelve items are scored, but which ten of them are in the top ten is a matter of ties
+            assert row.value is None
+            assert "partial list" in row.reason
+            assert whole.value is not None
 
 
 def test_a_partial_list_leaves_unknown_what_it_does_not_tell(small_run: Any, spark: SparkSession) -> None:
