@@ -34,7 +34,7 @@ from jobs.pipeline import STAGES, stages_of
 from jobs.runner import load
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 300  # limit of one process
+SECONDS = 900  # limit of one process
 PER_RUN = {  # columns that tell when and from which files a row was made
     RANKS.name: {"inputs"},
     TRIALS.name: {"seconds", "inputs"},
