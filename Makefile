@@ -95,7 +95,7 @@ $(INFRA): $(READY) requirements/infra.txt scripts/bench_setup.sh
 infra-check: $(INFRA)  ## container files and Kubernetes manifests, without an engine and a cluster
 	@$(BIN)/python -m infra.kubernetes.spark_applications | .venv-infra/bin/python -m infra.kubernetes.check
 
-cluster-test: $(READY)  ## all stages on a Spark master and two workers on this machine: the tables of local[2] (10 minutes)
+cluster-test: $(READY)  ## all stages on a Spark master and two workers on this machine: the tables of local[2] (15 minutes)
 	@$(BIN)/python -m tests.infra.cluster_run
 
 clean:  ## remove the virtual environment and what the demo wrote
