@@ -31,7 +31,7 @@ def test_it_is_wider_than_an_interval_of_one_look_and_undefined_without_users() 
 
 @pytest.mark.parametrize(("alpha", "tightest_at"), [(0.0, 10), (1.0, 10), (0.05, 0)])
 def test_settings_that_mean_nothing_are_errors(alpha: float, tightest_at: float) -> None:
-    with pytest.raises(ValueError, match="alpha|tightest_at"):
+    with pytest.raises(ValueError, match=r"alpha|tightest_at"):
         sequence_factor(100, alpha, tightest_at)
 
 
