@@ -223,3 +223,9 @@ def _inference(config: RunConfig) -> InferenceSettings:
         asked.seed,
         least_effective=asked.least_effective_pairs,
     )
+
+
+if __name__ == "__main__":
+    from jobs.runner import main
+
+    main("merge")
