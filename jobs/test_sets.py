@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.text import Text
 
+from eval_engine.config import folder_name
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs.label_sets import pair_columns
 from eval_engine.inputs.read import read_input, same_id_types
@@ -273,7 +274,7 @@ def staging(config: RunConfig, what: str) -> Iterator[str]:
             f"{what}: the lake {config.lake} is a schema of a catalog, and workers hand counts to each other in files. "
             "Give `staging`, a folder that they can write and read."
         )
-    folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/{what}-{uuid4().hex}"
+    folder = f"{config.staging or f'{config.lake}/_staging'}/{folder_name(config.run_id)}/{what}-{uuid4().hex}"
     try:
         yield folder
     finally:
