@@ -24,7 +24,7 @@ from eval_engine.errors import ConfigError
 from eval_engine.metric import Metric
 from eval_engine.positive import Positive
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")  # as Airflow makes them: manual__2026-11-17T00:00:00+00:00
 
 
 class Strict(BaseModel):
@@ -34,13 +34,22 @@ class Strict(BaseModel):
 
 
 def check_run_id(run_id: str) -> str:
-    """The run_id itself, if it can stand in a path, a SQL literal and a file name."""
+    """The run_id itself, if it can stand in a SQL literal and a file name."""
     if not RUN_ID.fullmatch(run_id):
         raise ValueError(
-            f"run_id {run_id!r} is not usable: letters, digits, '.', '_' and '-' only, starting with a letter or "
-            "digit, at most 100 of them"
+            f"run_id {run_id!r} is not usable: letters, digits, '.', '_', '-', ':' and '+' only, starting with a letter "
+            "or digit, at most 100 of them"
         )
     return run_id
+
+
+def folder_name(run_id: str) -> str:
+    """The run_id as the name of a folder that Spark can read: Hadoop takes what is before a colon for a scheme.
+
+    >>> folder_name("manual__2026-11-17T00:00:00+00:00")
+    'manual__2026-11-17T00_00_00_00_00'
+    """
+    return re.sub(r"[:+]", "_", run_id)
 
 
 def _metric(text: Any) -> Any:

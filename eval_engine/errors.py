@@ -43,6 +43,12 @@ class StageError(PlumblineError):
     """A stage whose tables this one reads is not done, or was run again in the meantime."""
 
 
+class GateError(PlumblineError):
+    """The gate said no: answers of the run break rules of its config. The tables are complete (exit code 5)."""
+
+    exit_code = 5
+
+
 class OutputError(PlumblineError):
     """A folder for results or for staged copies cannot be written."""
 
@@ -74,6 +80,7 @@ KINDS = {
         JavaError,
         LakeError,
         StageError,
+        GateError,
         OutputError,
         ClusterError,
         DiskFullError,

@@ -556,6 +556,26 @@ STUDY_ESTIMATES = Table(
     key=("run_id", "model", "scheme", "exposures", "k"),
     rules=("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
 )
+GATES = Table(
+    name="gates",
+    about="What each gate of a run found (docs/gates.md). A run all of whose gates passed is approved: later runs may "
+    "be compared with it.",
+    columns=(
+        RUN_ID,
+        Column("gate", STRING, "Name of the gate.", nullable=False),
+        Column("kind", STRING, "estimate, change, comparison, quality or reversal.", nullable=False),
+        Column("status", STRING, "pass, warn (failed, with on_fail: warn) or fail.", nullable=False),
+        Column("observed", DOUBLE, "What it observed; NULL if that is undefined, and then the message says why."),
+        Column("threshold", DOUBLE, "The bound that it was held against; NULL where a verdict is."),
+        Column("low", DOUBLE, "Lower bound of what was observed, at the confidence."),
+        Column("high", DOUBLE, "Upper bound, at the confidence."),
+        Column("confidence", DOUBLE, "Confidence of each of the two bounds, a share: 0.95."),
+        Column("baseline", STRING, "Run that it was compared with; NULL if it was with none."),
+        Column("message", STRING, "What was found, in a sentence.", nullable=False),
+    ),
+    key=("run_id", "gate"),
+    rules=("status IN ('pass', 'warn', 'fail')",),
+)
 PROPENSITIES = Table(
     name="propensities",
     about="The items of the catalogue: how often each was logged, and its propensity (docs/propensities.md).",
@@ -785,6 +805,7 @@ TABLES = (
     QUARANTINE,
     RUNS,
     TRIALS,
+    GATES,
     AGREEMENT,
     STUDY_ESTIMATES,
     STRATA,

@@ -6,11 +6,12 @@
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
     plumbline sample conf/run.yaml --to PATH   a debiased training table, drawn from feedback as test sets are
     plumbline show RUN --lake LAKE      a finished run's table again
+    plumbline gate RUN --lake LAKE      the gates of a run's config again; --json for programs
     plumbline import coat DIR --to OUT  a public data set as tables, and a config to run on them
     plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
 
-Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 143 ended by SIGTERM. Each stage is also a script for
-spark-submit (`jobs/rank.py --config ...`).
+Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 5 the gate said no, 143 ended by SIGTERM. Each stage is
+also a script for spark-submit (`jobs/rank.py --config ...`).
 """
 
 from collections.abc import Callable
@@ -67,8 +68,26 @@ def _command(name: str) -> Callable[..., None]:
     return command
 
 
+OWN_COMMANDS = ("gate",)  # stages that can also be asked of a run that exists
 for _name, _stage in STAGES.items():
-    app.command(_name, help=_stage.about)(_command(_name))
+    if _name not in OWN_COMMANDS:
+        app.command(_name, help=_stage.about)(_command(_name))
+
+
+@app.command("gate", help=STAGES["gate"].about)
+def gate(
+    config: Annotated[str, typer.Argument(metavar="CONFIG | RUN", help="the run's YAML file; with --lake a run_id")],
+    run_id: RunIdOption = None,
+    lake: Annotated[str | None, typer.Option(help="folder or URI of the tables of a run that exists")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the verdicts as JSON")] = False,
+) -> None:
+    """Hold the answers of a run against the rules of its config."""
+    from jobs import gate as stage
+
+    if lake is not None and run_id is not None:
+        raise ConfigError("--run-id goes with a config: with --lake the run is the argument itself.")
+    loaded = load(config, run_id) if lake is None else stage.config_of(lake, config)
+    stage.gate(loaded, stage.printed_json if json else stage.shown_on(Console()))
 
 
 @app.command()

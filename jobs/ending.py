@@ -1,7 +1,7 @@
 """How a command ends: with an exit code, a message for the operator, and the trace in the log file that the message
 names.
 
-Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 130 interrupted, 143 ended by SIGTERM.
+Exit codes: 0 fine, 2 bad config, 3 bad data, 4 failed run, 5 the gate said no, 130 interrupted, 143 ended by SIGTERM.
 """
 
 import signal

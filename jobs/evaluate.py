@@ -273,7 +273,7 @@ def tables_of(
             f"slices: the lake {config.lake} is a schema of a catalog, and workers read slices from files. Give "
             "`staging`, a folder that they can write and read."
         )
-    folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/slices-{uuid4().hex}"
+    folder = f"{config.staging or f'{config.lake}/_staging'}/{folder_name(config.run_id)}/slices-{uuid4().hex}"
     id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
     try:
         yield read_slices(spark, config.slices, config.item_values, id_type, folder, sources)

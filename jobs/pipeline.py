@@ -135,6 +135,14 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         after=("evaluate",),
         folders=("report",),
     ),
+    "gate": Stage(
+        about="Hold the answers of a run against the rules of its config, and approve it or end with exit code 5.",
+        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.REVERSALS, tables.QUALITY),
+        writes=(tables.GATES,),
+        after=("evaluate",),
+        section="gates",
+        spark="never",
+    ),
     "study": Stage(
         about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md, docs/wtd.md).",
         reads=(tables.RANKS,),

@@ -10,6 +10,7 @@ from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
 from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.propensity.settings import Propensity
+from eval_engine.quality.gate_rules import Gates
 from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
@@ -30,6 +31,7 @@ class RunConfig(Evaluation):
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+    gates: Gates | None = Field(None, description="jobs/gate.py holds the answers of the run against these rules")
     study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
     @model_validator(mode="after")

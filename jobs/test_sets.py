@@ -273,7 +273,7 @@ def staging(config: RunConfig, what: str) -> Iterator[str]:
             f"{what}: the lake {config.lake} is a schema of a catalog, and workers hand counts to each other in files. "
             "Give `staging`, a folder that they can write and read."
         )
-    folder = f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}/{what}-{uuid4().hex}"
+    folder = f"{config.staging or f'{config.lake}/_staging'}/{folder_name(config.run_id)}/{what}-{uuid4().hex}"
     try:
         yield folder
     finally:

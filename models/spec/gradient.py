@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from eval_engine.config import Strict, check_run_id
+from eval_engine.config import Strict
 from models.spec.losses import AutoDebias, Bce, DoublyRobust, Loss, Mse
 from models.spec.samplers import AllPairs, Observed, Sampler, UniformNegatives
 
@@ -17,15 +17,18 @@ GRAPH_DECAY = (
     "as for all models, but less: the papers' 1e-4 is divided by the batch size and applies to a batch's vectors only. "
     "With 2e-5 a graph model keeps ranking by popularity"
 )
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
 
 
 def _check_name(name: str) -> str:
     """Returns the name if a folder can have it."""
-    try:
-        return check_run_id(name)
-    except ValueError as error:
-        raise ValueError(str(error).replace("run_id", "model name", 1)) from None
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"model name {name!r} is not usable: letters, digits, '.', '_' and '-' only, starting with a letter or "
+            "digit, at most 100 of them"
+        )
+    return name
 
 
 def _check_metric(metric: str) -> str:

@@ -74,7 +74,7 @@ def test_files_that_are_no_config(tmp_path: Path) -> None:
         load(tmp_path / "absent.yaml")
 
 
-@pytest.mark.parametrize("run_id", ["a", "2026-11-15", "A.b_c-1", "9" * 100])
+@pytest.mark.parametrize("run_id", ["a", "2026-11-15", "A.b_c-1", "9" * 100, "manual__2026-11-17T00:00:00+00:00"])
 def test_usable_run_ids(run_id: str) -> None:
     assert check_run_id(run_id) == run_id
 
