@@ -1,14 +1,18 @@
-"""What a scheduler such as Airflow asks of Plumbline, as JSON, and the two steps that it runs beside the stages.
+"""What a scheduler such as Airflow asks of Plumbline, as JSON, and the steps that it runs in its own way.
 
     python -m jobs.scheduling stages                            STAGES of jobs/pipeline.py
     python -m jobs.scheduling plan CONFIG --run-id RUN          what this config asks for; checks config and run_id
     python -m jobs.scheduling train-model CONFIG --model M --run-id RUN   one model; the stage `train` then finds it there
     python -m jobs.scheduling checks CONFIG --run-id RUN --stop-on fail   the verdicts on the random exposures
+    python -m jobs.scheduling gate CONFIG --run-id RUN          the stage `gate`; 99 if it neither approves nor says no
 
-JSON is one line on stdout. Exit codes are those of `plumbline`; `checks` ends with 3 if a verdict is one to stop on.
+JSON is one line on stdout. Exit codes are those of `plumbline`; `checks` ends with 3 if a verdict is one to stop on,
+and 99 is the exit code by which a Bash task of Airflow is skipped.
 """
 
 import json
+import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated, Literal
 
@@ -26,6 +30,7 @@ from jobs.pipeline import STAGES, stages_of
 from jobs.runner import load, start_spark
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+NOT_APPROVED = 99
 RunId = Annotated[str, typer.Option(help="run_id of the run")]
 
 
@@ -89,6 +94,24 @@ def checks(config: ConfigArgument, run_id: RunId, stop_on: Literal["nothing", "f
     read = [QualityRow(*(row[name] for name in QualityRow._fields)) for row in rows]
     if stopped := [row for row in stopping(read, stop_on) if row.action == "stopped"]:
         raise refuse(stopped)
+
+
+@app.command()
+def gate(config: ConfigArgument, run_id: RunId) -> None:
+    """The stage `gate`, ending with NOT_APPROVED where gates with on_fail: warn are broken and no others."""
+    from eval_engine.quality.gates import is_approved
+    from jobs import gate as stage
+
+    approved: list[bool] = []
+    show = stage.shown_on(Console())
+
+    def note(run_id: str, rows: Sequence[stage.GateRow]) -> None:
+        show(run_id, rows)
+        approved.append(is_approved(rows))
+
+    stage.gate(load(config, run_id), note)
+    if approved != [True]:
+        sys.exit(NOT_APPROVED)
 
 
 if __name__ == "__main__":

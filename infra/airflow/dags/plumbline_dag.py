@@ -10,6 +10,7 @@ says how this file is deployed.
     PLUMBLINE_SCHEDULE      cron (UTC) or asset:NAME; @daily if left out
     PLUMBLINE_START         first day of the schedule, as in 2026-11-01: missed days are caught up. Left out: they are not
     PLUMBLINE_SPARK         id of the Spark connection; spark_default
+    PLUMBLINE_SPARK_CONF    settings of every Spark job, as JSON
     PLUMBLINE_SPARK_SUBMIT  left out: the spark-submit beside PLUMBLINE_PYTHON
     PLUMBLINE_MODELS_AT_ONCE    how many models are trained side by side; 4
 """
@@ -21,7 +22,6 @@ import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,12 @@ from airflow.sdk.exceptions import (
 PYTHON = os.environ["PLUMBLINE_PYTHON"]
 CONNECTION = os.environ.get("PLUMBLINE_SPARK", "spark_default")
 SPARK_SUBMIT = os.environ.get("PLUMBLINE_SPARK_SUBMIT", str(Path(PYTHON).with_name("spark-submit")))
+SPARK_CONF = json.loads(os.environ.get("PLUMBLINE_SPARK_CONF", "{}"))
 APPROVED = Asset("plumbline_approved")
 
 BAD_CONFIG, BAD_DATA, GATE_SAID_NO, SKIP = 2, 3, 5, 99  # exit codes of Plumbline; and that of Bash tasks to skip
 FINAL = {BAD_CONFIG: "bad config", BAD_DATA: "bad data", GATE_SAID_NO: "the gate said no"}
 EXIT_CODE = re.compile(r"(?:Error code is:|returned a non-zero exit code) (-?\d+)\b")  # of spark-submit, of Bash
-USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 CONFIG, RUN_ID = (  # of the task `plan`
     f"{{{{ ti.xcom_pull(task_ids='plan')['{key}'] }}}}" for key in ("config", "run_id")
@@ -78,22 +78,13 @@ def asked(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def usable(run_id: str) -> str:
-    """A run_id of Airflow as one of Plumbline: manual__2026-11-17T00-00-00-00-00-7f0a8dd1. The hash is of the whole
-    run_id, so that different ones stay different."""
-    if USABLE.fullmatch(run_id):
-        return run_id
-    kept = re.sub(r"[^A-Za-z0-9._-]", "-", run_id).lstrip("._-")[:91]
-    return f"{kept}-{sha256(run_id.encode()).hexdigest()[:8]}".lstrip("-")
-
-
 def run_id_of(given: str | None, dag_run: Any, start: datetime | None) -> str:
     """The run_id: the param's; of a scheduled run and a backfill the start of its data interval; else Airflow's."""
     if given:
         return given
     if start is not None and dag_run.run_type in ("scheduled", "backfill"):
         return start.strftime("%Y-%m-%d" if start.time().isoformat() == "00:00:00" else "%Y-%m-%dT%H-%M-%S")
-    return usable(dag_run.run_id)
+    return dag_run.run_id
 
 
 def planned() -> dict[str, Any]:
@@ -127,6 +118,7 @@ def spark_stage(name: str, stage: dict[str, Any]) -> SparkSubmitOperator:
         application=stage["script"],
         application_args=["--config", CONFIG, "--run-id", RUN_ID],
         conn_id=CONNECTION,
+        conf=SPARK_CONF,
         spark_binary=SPARK_SUBMIT,
         env_vars={"PYSPARK_PYTHON": PYTHON},
         durable=False,  # else a stage that is cleared after it was done would not run again
@@ -152,11 +144,11 @@ def python_stage(name: str, stage: dict[str, Any]) -> Any:
 
 
 def gate_command() -> str:
-    """The gate. Airflow updates `approved` if the task succeeds, so a run whose exposures failed their checks, which
-    only alert_only lets come so far, is judged, and not approved."""
+    """The gate. Airflow updates APPROVED if the task succeeds, so it is skipped where gates warn. A run whose exposures
+    failed their checks, which alert_only lets come so far, is judged, and not approved either."""
     context = get_current_context()
     context["outlet_events"][APPROVED].extra = {key: planned()[key] for key in ("run_id", "config")}
-    command = or_alert(command_of("jobs.cli", "gate"), GATE_SAID_NO)
+    command = or_alert(command_of("jobs.scheduling", "gate"), GATE_SAID_NO)
     checked = context["ti"].xcom_pull(task_ids="quality") is not None
     return command if checked else f"{command}; exit {SKIP}"
 
