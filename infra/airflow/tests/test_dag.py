@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from .conftest import PYTHON, ROOT
+from conftest import PYTHON, ROOT
 
 OTHERS = {"plan", "models", "train_model", "quality"}  # tasks that are no stage
 DAG_FILE = ROOT / "infra" / "airflow" / "dags" / "plumbline_dag.py"

@@ -10,8 +10,7 @@ from threading import Thread
 from typing import Any
 
 import psutil
-
-from .conftest import Outcome, Platform, approved
+from conftest import Outcome, Platform, approved
 
 GOOD, WORSE = "positive_popularity", "random"
 ASKED = {"simulate", "split", "propensity", "train", "rank", "evaluate", "report", "gate"}
