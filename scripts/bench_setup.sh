@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the benchmarks compare with, and the server of make faults-s3, from locks with hashes.
+# What the benchmarks compare with, the server of make faults-s3 and Airflow, from locks with hashes.
 # Safe to repeat; needs scripts/setup.sh first.
 #   scripts/bench_setup.sh rank     RePlay into .venv-replay (it needs an older pyarrow)
 #   scripts/bench_setup.sh models   RecBole into .venv-recbole (it pins an older Ray)
 #   scripts/bench_setup.sh s3       moto, an S3 server, into .venv-s3
+#   scripts/bench_setup.sh airflow  Airflow into .venv-airflow
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
@@ -29,8 +30,12 @@ case "${1:-}" in
     say "Installing moto, an S3 server, into .venv-s3"
     environment s3
     ;;
+  airflow)
+    say "Installing Airflow into .venv-airflow"
+    environment airflow
+    ;;
   *)
-    echo "usage: scripts/bench_setup.sh rank|models|s3" >&2
+    echo "usage: scripts/bench_setup.sh rank|models|s3|airflow" >&2
     exit 2
     ;;
 esac
