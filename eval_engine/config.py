@@ -4,6 +4,7 @@ The file as a whole is jobs/run_config.py: it adds the sections of the synthetic
 """
 
 import re
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -44,12 +45,13 @@ def check_run_id(run_id: str) -> str:
 
 
 def folder_name(run_id: str) -> str:
-    """The run_id as the name of a folder that Spark can read: Hadoop takes what is before a colon for a scheme.
+    """A run_id as the name of a folder that Spark can read: Hadoop takes what is before a colon for a scheme.
 
-    >>> folder_name("manual__2026-11-17T00:00:00+00:00")
-    'manual__2026-11-17T00_00_00_00_00'
+    >>> folder_name("day-1"), folder_name("manual__2026-11-17T00:00:00+00:00")
+    ('day-1', 'manual__2026-11-17T00_00_00_00_00-1479f5d1')
     """
-    return re.sub(r"[:+]", "_", run_id)
+    plain = re.sub(r"[:+]", "_", run_id)
+    return plain if plain == run_id else f"{plain}-{sha256(run_id.encode()).hexdigest()[:8]}"
 
 
 def _metric(text: Any) -> Any:
@@ -221,6 +223,14 @@ class StrataSettings(Strict):
     n: int = Field(ge=1, le=10)
 
 
+class Anytime(Strict):
+    """Intervals that hold at every look at a sample that grows: docs/estimators.md"""
+
+    tightest_at: int = Field(
+        10_000, ge=1, description="number of users at which they are tightest; fixed before the first look"
+    )
+
+
 class Evaluate(Strict):
     """What is estimated; a change here never reads scores again."""
 
@@ -236,6 +246,7 @@ class Evaluate(Strict):
     )
     ties: Literal["expected", "strict"] = "expected"
     confidence: float = Field(0.95, gt=0.5, lt=1)
+    anytime: Anytime | None = Field(None, description="also make intervals that hold at every look, used by gates")
     margin: float = Field(
         0.01, ge=0, lt=1, description="two models are equivalent if neither is worse by more than this share"
     )

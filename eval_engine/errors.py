@@ -43,6 +43,12 @@ class StageError(PlumblineError):
     """A stage whose tables this one reads is not done, or was run again in the meantime."""
 
 
+class MergeError(PlumblineError):
+    """Runs cannot be added up: their sums are of different quantities (exit code 3)."""
+
+    exit_code = 3
+
+
 class GateError(PlumblineError):
     """The gate said no: answers of the run break rules of its config. The tables are complete (exit code 5)."""
 
@@ -80,6 +86,7 @@ KINDS = {
         JavaError,
         LakeError,
         StageError,
+        MergeError,
         GateError,
         OutputError,
         ClusterError,

@@ -255,6 +255,8 @@ ESTIMATES = Table(
         Column("unreliable", STRING, "Why the estimate is not to be relied on; NULL if nothing was found."),
         Column("draws", INT, "Of test sets: number of draws that the estimate is the mean of."),
         Column("draws_sd", DOUBLE, "Standard deviation over these draws; NULL for a single one."),
+        Column("anytime_low", DOUBLE, "Lower end of the interval that holds at every look; NULL unless asked for."),
+        Column("anytime_high", DOUBLE, "Upper end of it."),
     ),
     key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
@@ -556,6 +558,18 @@ STUDY_ESTIMATES = Table(
     key=("run_id", "model", "scheme", "exposures", "k"),
     rules=("scheme IN ('full', 'traditional', 'ure_macro', 'ure_micro')", "(scheme = 'full') = (exposures IS NULL)"),
 )
+MERGES = Table(
+    name="merges",
+    about="The runs that a run was added up from (docs/gates.md).",
+    columns=(
+        RUN_ID,
+        Column("part", STRING, "Run that was added.", nullable=False),
+        Column("day", STRING, "Day in its run_id; NULL if there is none."),
+        Column("first_day", STRING, "First day that the window may hold; NULL for runs that were named one by one."),
+        Column("evaluated_at", TIMESTAMP, "Time at which the evaluation of the part started, UTC.", nullable=False),
+    ),
+    key=("run_id", "part"),
+)
 GATES = Table(
     name="gates",
     about="What each gate of a run found (docs/gates.md). A run all of whose gates passed is approved: later runs may "
@@ -805,6 +819,7 @@ TABLES = (
     QUARANTINE,
     RUNS,
     TRIALS,
+    MERGES,
     GATES,
     AGREEMENT,
     STUDY_ESTIMATES,

@@ -6,6 +6,7 @@
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
     plumbline sample conf/run.yaml --to PATH   a debiased training table, drawn from feedback as test sets are
     plumbline show RUN --lake LAKE      a finished run's table again
+    plumbline merge RUN RUN --as ID --lake LAKE   the statistics of runs added up, as a run of its own
     plumbline gate RUN --lake LAKE      the gates of a run's config again; --json for programs
     plumbline import coat DIR --to OUT  a public data set as tables, and a config to run on them
     plumbline vacuum LAKE               remove files that killed jobs left and that later runs replaced
@@ -68,10 +69,34 @@ def _command(name: str) -> Callable[..., None]:
     return command
 
 
-OWN_COMMANDS = ("gate",)  # stages that can also be asked of a run that exists
+OWN_COMMANDS = ("gate", "merge")  # stages that can also be asked of a run that exists
 for _name, _stage in STAGES.items():
     if _name not in OWN_COMMANDS:
         app.command(_name, help=_stage.about)(_command(_name))
+
+
+@app.command("merge", help=STAGES["merge"].about)
+def merge(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="CONFIG | RUN...", help="the run's YAML file; with --as run_ids to add up")
+    ],
+    run_id: RunIdOption = None,
+    as_id: Annotated[str | None, typer.Option("--as", help="run_id of the sum of the named runs")] = None,
+    lake: Annotated[str | None, typer.Option(help="folder or URI of the tables of the named runs")] = None,
+) -> None:
+    """Add up the window of a run, or named runs."""
+    from jobs import merge as stage
+
+    if (as_id is None) != (lake is None) or (as_id is None and len(runs) > 1) or (as_id and run_id):
+        raise ConfigError(
+            "Give a config, as in plumbline merge conf/run.yaml, or runs, as in plumbline merge RUN RUN --as ID --lake LAKE."
+        )
+    if as_id is None or lake is None:
+        run_stages(("merge",), load(runs[0], run_id), Session(Console()))
+        return
+    for one in (*runs, as_id):
+        _checked_run_id(one)
+    stage.merge_runs(stage.lake_of(lake), runs, as_id, Console())
 
 
 @app.command("gate", help=STAGES["gate"].about)
@@ -86,7 +111,7 @@ def gate(
 
     if lake is not None and run_id is not None:
         raise ConfigError("--run-id goes with a config: with --lake the run is the argument itself.")
-    loaded = load(config, run_id) if lake is None else stage.config_of(lake, config)
+    loaded = load(config, run_id) if lake is None else stage.config_of(lake, _checked_run_id(config))
     stage.gate(loaded, stage.printed_json if json else stage.shown_on(Console()))
 
 
@@ -124,11 +149,15 @@ def show(
     """Print a finished run's table."""
     from jobs import report
 
+    report.show(start_spark(), lake, _checked_run_id(run), Console())
+
+
+def _checked_run_id(run_id: str) -> str:
+    """The run_id of the command line."""
     try:
-        check_run_id(run)
+        return check_run_id(run_id)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    report.show(start_spark(), lake, run, Console())
 
 
 @app.command()

@@ -21,9 +21,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
+from eval_engine.config import folder_name
 from eval_engine.errors import ConfigError, DataError, as_operator_error
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.test_set import TEST_SET
+from eval_engine.evaluation.anytime import with_sequences
 from eval_engine.evaluation.label_set_users import UsersBySets, users_by_sets
 from eval_engine.evaluation.model_ranks import ModelRanks
 from eval_engine.evaluation.propensity_strata import (
@@ -186,6 +188,7 @@ def _evaluate(
             results = results_of(table, asking, described(spec))
         else:
             results = results_by_workers(rows, asking, described(spec), with_weights=spec.with_weights())
+    results = results._replace(estimates=with_sequences(results.estimates, asked.confidence, asked.anytime))
     for result, own in zip(RESULT_TABLES, results, strict=True):
         lake.put(result, own, run_id)
     if asked.user_metrics:

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table as Shown
 from rich.text import Text
 
-from eval_engine.config import check_run_id
 from eval_engine.errors import ConfigError, GateError, LakeError, StageError
 from eval_engine.lake.lake import Lake
 from eval_engine.plain_text import plain
-from eval_engine.quality.gate_rules import Gates
-from eval_engine.quality.gates import Answers, GateRow, Sureness, has_no, is_approved, judge
-from eval_engine.tables import COMPARISONS, ESTIMATES, GATES, QUALITY, REVERSALS
+from eval_engine.quality.gate_rules import Bounded, ChangeGate, GateRule, Gates
+from eval_engine.quality.gates import GateRow, Sureness, has_no, is_approved, judge
+from eval_engine.tables import GATES
+from jobs.approved import Baselines, answers_of
 from jobs.pipeline import check_asked
 from jobs.run_config import RunConfig
 from jobs.stage import lake_without_spark, stage, stage_row
@@ -48,6 +48,7 @@ def gate(config: RunConfig, show: Show) -> None:
             "URI, or ask the table `estimates` by SQL."
         )
     with stage(lake, config, "gate"):
+        lake.create(GATES, "BIGINT", {"run_id": config.run_id})
         rows = judged(lake, config, gates)
         lake.put(GATES, rows, {"run_id": config.run_id})
         show(config.run_id, rows)
@@ -61,15 +62,18 @@ def gate(config: RunConfig, show: Show) -> None:
 
 def judged(lake: Lake, config: RunConfig, gates: Gates) -> list[GateRow]:
     """The verdict of each rule, in the order of the config."""
-    answers = answers_of(lake, config.run_id)
-    sure = Sureness(gates.confidence)
-    return [judge(rule, answers, None, sure) for rule in gates.rules]
+    anytime = config.evaluate.anytime
+    sure = Sureness(gates.confidence, anytime.tightest_at if anytime else None)
+    baselines = Baselines(lake, config.run_id)
+    answers = {of: answers_of(lake, config.run_id, of) for of in {_of(rule) for rule in gates.rules}}
+    return [
+        judge(rule, answers[_of(rule)], baselines.of(rule) if isinstance(rule, ChangeGate) else None, sure)
+        for rule in gates.rules
+    ]
 
 
-def answers_of(lake: Lake, run_id: str) -> Answers:
-    """What gates read of a run."""
-    tables = (ESTIMATES, COMPARISONS, REVERSALS, QUALITY)
-    return Answers(run_id, *(lake.rows(table, {"run_id": run_id}) for table in tables))
+def _of(rule: GateRule) -> str:
+    return rule.of if isinstance(rule, Bounded) else "run"
 
 
 def print_gates(run_id: str, rows: Sequence[GateRow], console: Console) -> None:
@@ -93,10 +97,9 @@ def printed_json(run_id: str, rows: Sequence[GateRow]) -> None:
 
 
 def config_of(lake: str, run_id: str) -> RunConfig:
-    """The config that a run of the lake was evaluated with."""
-    _check(run_id)
+    """The config that a run of the lake was evaluated or added up with."""
     stored = lake_without_spark(lake)
-    row = stored and stage_row(stored, run_id, "evaluate")
+    row = stored and (stage_row(stored, run_id, "evaluate") or stage_row(stored, run_id, "merge"))
     if not row:
         raise StageError(
             f"run {run_id}: there is no evaluate stage in the lake {lake}. Give another --lake, or run jobs/evaluate.py "
@@ -109,13 +112,6 @@ def config_of(lake: str, run_id: str) -> RunConfig:
             f"run {run_id}: its config in the table `runs` is not one of this version ({error.errors()[0]['msg']}). Use "
             "`plumbline gate CONFIG --run-id RUN`."
         ) from None
-
-
-def _check(run_id: str) -> None:
-    try:
-        check_run_id(run_id)
-    except ValueError as error:
-        raise ConfigError(f"{error}. To give a config, leave out --lake.") from None
 
 
 def as_json(run_id: str, rows: Sequence[GateRow]) -> str:

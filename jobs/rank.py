@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.text import Text
 
-from eval_engine.config import Input, Scores
+from eval_engine.config import Input, Scores, folder_name
 from eval_engine.errors import DataError
 from eval_engine.inputs.catalogue import check_catalogue
 from eval_engine.inputs.direct_read import deleted_rows, mapped_columns, not_direct, stored_bytes
@@ -312,7 +312,7 @@ def _staging(config: RunConfig) -> str | None:
     """Where copies of score tables go."""
     if config.staging is None and "/" not in config.lake:
         return None
-    return f"{config.staging or f'{config.lake}/_staging'}/{config.run_id}"
+    return f"{config.staging or f'{config.lake}/_staging'}/{folder_name(config.run_id)}"
 
 
 def _ids(table: ScoreTable) -> DataFrame:

@@ -32,7 +32,7 @@ from eval_engine.report.run_settings import run_settings
 from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, QUALITY, REVERSALS, RUNS, Table
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
-from jobs.stage import fresh, stage, status_of
+from jobs.stage import answered, stage, status_of
 
 
 def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
@@ -52,7 +52,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:
     """Print the report of a finished run."""
-    evaluated = fresh(Lake(spark, lake), run_id, "evaluate")
+    evaluated = answered(Lake(spark, lake), run_id)
     asked = json.loads(evaluated["config"])["evaluate"]["metrics"]
     answers = read_answers(spark, lake, run_id, tuple(map(Metric.parse, asked)))
     print_report(answers._replace(checks=read_checks(spark, lake, run_id)), console)

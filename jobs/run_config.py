@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
+from eval_engine.evaluation.days import Window
 from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.propensity.settings import Propensity
-from eval_engine.quality.gate_rules import Gates
+from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
 from eval_engine.storage.stored_file import full_path
 from eval_engine.studies.settings import SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
@@ -31,6 +32,7 @@ class RunConfig(Evaluation):
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+    window: Window | None = Field(None, description="jobs/merge.py adds up these days")
     gates: Gates | None = Field(None, description="jobs/gate.py holds the answers of the run against these rules")
     study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")
 
@@ -87,7 +89,30 @@ class RunConfig(Evaluation):
                 "Give one of them another name"
             )
         self._one_table_per_model()
+        self._gates_can_be_judged()
         return self
+
+    def _gates_can_be_judged(self) -> None:
+        """Gates of a window have one, and intervals that hold at every look are of a sample that grows."""
+        for rule in self.gates.rules if self.gates else ():
+            if not isinstance(rule, Bounded):
+                continue
+            if rule.of == "window" and self.window is None:
+                raise ValueError(
+                    f"gates: {rule.name} is of a window, so the section window is needed, such as window: 7"
+                )
+            if self.evaluate.anytime is None:
+                continue
+            if rule.of == "window" and self.window and self.window.days:
+                raise ValueError(
+                    f"gates: {rule.name} is of a window of {self.window.days} days, which moves, and evaluate.anytime holds "
+                    "for samples that only grow. Give window: {since: DAY}, or leave evaluate.anytime out"
+                )
+            if isinstance(rule, ChangeGate) and rule.baseline == APPROVED and rule.fails != "beyond":
+                raise ValueError(
+                    f"gates: {rule.name} is held against the last approved run, which changes, and evaluate.anytime holds "
+                    "for one baseline. Give baseline: RUN_ID, or leave evaluate.anytime out"
+                )
 
     def _seeds_apart(self) -> None:
         """An error if test sets are drawn with the seed by which pairs were held out."""

@@ -42,14 +42,16 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def stage(lake: Lake, config: RunConfig, name: str) -> Iterator[Running]:
-    """Marks the stage as running, then as done or failed.
+def stage(lake: Lake, config: RunConfig, name: str, after: Sequence[str] | None = None) -> Iterator[Running]:
+    """Marks the stage as running, then as done or failed. after: the stages before it, if not those of the plan.
 
     A stage before it that is not done, a store that is not reached and a lake that cannot be written are errors here,
     before any work.
     """
     plan, spark = STAGES[name], lake.spark
-    before = {other: row for other in plan.after if (row := _done_before(lake, config, other))}
+    before = {
+        other: row for other in (plan.after if after is None else after) if (row := _done_before(lake, config, other))
+    }
     if spark is not None:  # without Spark, who reads a table says what is wrong with its store
         for table, where in inputs_of(config, name):
             check_store(spark, where.path, table)
@@ -167,6 +169,13 @@ def fresh(lake: Lake, run_id: str, name: str) -> dict[str, Any]:
     return row
 
 
+def answered(lake: Lake, run_id: str) -> dict[str, Any]:
+    """The row of the stage that made the answers of a run: evaluate, or merge for one that was added up from others."""
+    if stage_row(lake, run_id, "evaluate") is None and stage_row(lake, run_id, "merge") is not None:
+        return done_stage(lake, run_id, "merge")
+    return fresh(lake, run_id, "evaluate")
+
+
 def _is_read(lake: Lake, row: dict[str, Any], other: str) -> bool:
     """Whether the stage of this row rests on another stage of its run: one without a section in its config does not
     run.
@@ -181,6 +190,8 @@ def _done_before(lake: Lake, config: RunConfig, name: str) -> dict[str, Any] | N
     """The row of a stage that another one starts from. A stage that has a section of its own makes inputs: they may
     come from elsewhere, or from another run, so that the run has no row of it."""
     plan = STAGES[name]
+    if name == "evaluate":
+        return answered(lake, config.run_id)
     if not plan.is_asked(config) or (plan.section and stage_row(lake, config.run_id, name) is None):
         return None
     return fresh(lake, config.run_id, name)

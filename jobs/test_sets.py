@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.text import Text
 
+from eval_engine.config import folder_name
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs.label_sets import pair_columns
 from eval_engine.inputs.read import read_input, same_id_types

@@ -190,7 +190,7 @@ def damaged(files: Iterable[StoredFile]) -> dict[str, str]:
 def rows_of(uri: str, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of some partitions of a small table; None in a column that an older version's table lacks."""
     filters = [(name, "=", value) for name, value in where.items()]
-    stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters)
+    stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters or None)
     maps = [field.name for field in stored.schema if pa.types.is_map(field.type)]
     rows = [dict.fromkeys(table.names) | row for row in stored.to_pylist()]
     for row in rows:

@@ -87,6 +87,13 @@ class Lake:
             chosen = chosen.where(F.col(name) == value)
         return [row.asDict() for row in chosen.collect()]
 
+    def rows_of_runs(self, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
+        """The rows of every run of a small table that match; none if there is no such table."""
+        stored = self._by_delta_rs(table, lambda uri: rows_of(uri, table, where))
+        if stored is None:
+            raise LakeError(f"{self.name(table)} can only be read by Spark, which this command does without.")
+        return stored
+
     def partitions(self, table: Table, run_id: str) -> list[dict[str, str]]:
         """The partitions of a run, each as its columns' values; none if there is no such table."""
         stored = self._by_delta_rs(table, lambda uri: partitions_of(uri, {"run_id": run_id}))

@@ -96,6 +96,11 @@ def judge(rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sure
     return _judge_change(rule, row, baseline, sure)
 
 
+def has_estimate(answers: Answers, rule: Bounded) -> bool:
+    """Whether a run has a value for what the rule is about."""
+    return _estimate(answers, rule, rule.model)[0] is not None
+
+
 def is_approved(rows: Sequence[GateRow]) -> bool:
     """Whether every gate passed."""
     return all(row.status == "pass" for row in rows)

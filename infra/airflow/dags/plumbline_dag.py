@@ -144,13 +144,13 @@ def python_stage(name: str, stage: dict[str, Any]) -> Any:
 
 
 def gate_command() -> str:
-    """The gate. Airflow updates APPROVED if the task succeeds, so it is skipped where gates warn. A run whose exposures
-    failed their checks, which alert_only lets come so far, is judged, and not approved either."""
+    """The gate. Airflow updates APPROVED if the task succeeds, so the task is skipped where gates only warn. A run whose
+    exposures failed their checks, which alert_only lets come so far, is not judged: its gates could approve it."""
     context = get_current_context()
+    if context["ti"].xcom_pull(task_ids="quality") is None:
+        raise AirflowSkipException("The random exposures failed their checks: the task quality has the verdicts.")
     context["outlet_events"][APPROVED].extra = {key: planned()[key] for key in ("run_id", "config")}
-    command = or_alert(command_of("jobs.scheduling", "gate"), GATE_SAID_NO)
-    checked = context["ti"].xcom_pull(task_ids="quality") is not None
-    return command if checked else f"{command}; exit {SKIP}"
+    return or_alert(command_of("jobs.scheduling", "gate"), GATE_SAID_NO)
 
 
 def schedule() -> Any:
