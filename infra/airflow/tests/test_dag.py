@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import PYTHON, ROOT
+from conftest import PYTHON, ROOT, Platform
 
 OTHERS = {"plan", "models", "train_model", "quality"}  # tasks that are no stage
 DAG_FILE = ROOT / "infra" / "airflow" / "dags" / "plumbline_dag.py"
@@ -88,30 +88,38 @@ def test_only_what_another_try_may_mend_is_tried_again(dag: Any, message: str, a
     assert dag.task_dict["train_model"].partial_kwargs["retry_policy"]
 
 
-def test_a_backfill_has_a_run_per_day_whose_run_id_is_the_day(dag_bag: Any, dag: Any) -> None:
+def test_a_backfill_has_a_run_per_day_whose_run_id_is_the_day(dag_bag: Any, dag: Any, platform: Platform) -> None:
     from airflow.dag_processing.dagbag import sync_bag_to_db
     from airflow.models.backfill import ReprocessBehavior, _create_backfill
     from airflow.models.dagbundle import DagBundleModel
     from airflow.models.dagrun import DagRun
+    from airflow.sdk.definitions.dag import _run_task
     from airflow.utils.session import create_session
 
     with create_session() as session:
         session.merge(DagBundleModel(name="dags-folder"))
     sync_bag_to_db(dag_bag, "dags-folder", None)
+    config = platform.config("of-2026-11-03", "random")
     _create_backfill(
         dag_id="plumbline",
         from_date=datetime(2026, 11, 2, tzinfo=UTC),
         to_date=datetime(2026, 11, 4, tzinfo=UTC),
         max_active_runs=1,
         reverse=False,
-        dag_run_conf=None,
+        dag_run_conf={"config": config.replace("2026-11-03", "{run_id}")},
         triggering_user_name="test",
         reprocess_behavior=ReprocessBehavior.NONE,
     )
     with create_session() as session:
         runs = session.query(DagRun).filter(DagRun.run_type == "backfill").order_by(DagRun.logical_date).all()
         ids = [run_id_of(dag)(None, run, run.data_interval_start) for run in runs]
-    assert ids == ["2026-11-02", "2026-11-03", "2026-11-04"]
+        assert ids == ["2026-11-02", "2026-11-03", "2026-11-04"]
+        (plan,) = [ti for ti in runs[1].get_task_instances(session=session) if ti.task_id == "plan"]
+        plan.try_number = 1
+        _run_task(ti=plan, task=dag.task_dict["plan"])
+        planned = plan.xcom_pull(task_ids="plan", session=session)
+    assert (planned["run_id"], planned["config"]) == ("2026-11-03", config)  # the day's own config
+    assert planned["models"] == ["main", "chance"]
     assert dag.catchup
     assert dag.max_active_runs == 1
 

@@ -3,10 +3,10 @@ data. The tests follow on one another, as the days of a platform do."""
 
 import os
 import signal
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
+from threading import Event
 from typing import Any
 
 import psutil
@@ -17,10 +17,9 @@ ASKED = {"simulate", "split", "propensity", "train", "rank", "evaluate", "report
 RunDag = Callable[..., Outcome]
 
 
-def kill_stage(lake: Path, stage: str) -> list[int]:
-    """Kills every process of a stage once its row says that it runs; which were killed."""
-    until = time.monotonic() + 240
-    while time.monotonic() < until:
+def kill_stage(lake: Path, stage: str, ended: Event) -> list[int]:
+    """Kills every process of a stage once its row says that it runs; which were killed: none if the run ended before."""
+    while not ended.wait(0.1):
         if list(lake.glob(f"runs/*/stage={stage}/*.parquet")):
             killed = []
             for process in psutil.Process().children(recursive=True):
@@ -28,16 +27,18 @@ def kill_stage(lake: Path, stage: str) -> list[int]:
                     os.kill(process.pid, signal.SIGKILL)
                     killed.append(process.pid)
             return killed
-        time.sleep(0.1)
     return []
 
 
 def test_a_good_world_is_approved_though_a_stage_was_killed(run_dag: RunDag, platform: Platform) -> None:
-    killed: list[int] = []
-    killer = Thread(target=lambda: killed.extend(kill_stage(platform.folder / "lake", "rank")), daemon=True)
-    killer.start()
-    done = run_dag(17, {"config": platform.config("good", GOOD)})
-    killer.join()
+    ended, lake = Event(), platform.folder / "lake"
+    with ThreadPoolExecutor() as threads:
+        killing = threads.submit(kill_stage, lake, "rank", ended)
+        try:
+            done = run_dag(17, {"config": platform.config("good", GOOD)})
+        finally:
+            ended.set()
+        killed = killing.result()
     assert done.run_id == "manual__2026-11-17T00:00:00+00:00"
     assert done.state == "success"
     assert killed  # Java and Python of the first try
