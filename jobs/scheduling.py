@@ -2,7 +2,7 @@
 
     python -m jobs.scheduling stages                            STAGES of jobs/pipeline.py
     python -m jobs.scheduling plan CONFIG --run-id RUN          what this config asks for; checks config and run_id
-    python -m jobs.scheduling train-model CONFIG --model M --run-id RUN   one model; the stage `train` then finds it there
+    python -m jobs.scheduling train-model CONFIG --model M --run-id RUN   one model; the stage `train` then keeps it
     python -m jobs.scheduling checks CONFIG --run-id RUN --stop-on fail   the verdicts on the random exposures
     python -m jobs.scheduling gate CONFIG --run-id RUN          the stage `gate`; 99 if it neither approves nor says no
 

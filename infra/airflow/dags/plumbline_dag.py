@@ -8,7 +8,7 @@ says how this file is deployed.
     PLUMBLINE_PYTHON        Python of the environment that Plumbline is installed in; needed
     PLUMBLINE_CONFIG        config of a run; {run_id} in it is replaced. Default of the param `config`
     PLUMBLINE_SCHEDULE      cron (UTC) or asset:NAME; @daily if left out
-    PLUMBLINE_START         first day of the schedule, as in 2026-11-01: missed days are caught up. Left out: they are not
+    PLUMBLINE_START         first day of the schedule, as in 2026-11-01; missed days are caught up. Left out: none is
     PLUMBLINE_SPARK         id of the Spark connection; spark_default
     PLUMBLINE_SPARK_CONF    settings of every Spark job, as JSON
     PLUMBLINE_SPARK_SUBMIT  left out: the spark-submit beside PLUMBLINE_PYTHON
@@ -144,7 +144,7 @@ def python_stage(name: str, stage: dict[str, Any]) -> Any:
 
 
 def gate_command() -> str:
-    """The gate. Airflow updates APPROVED if the task succeeds, so the task is skipped where gates only warn. A run whose
+    """The gate. Airflow updates APPROVED if the task succeeds, so it is skipped where gates only warn. A run whose
     exposures failed their checks, which alert_only lets come so far, is not judged: its gates could approve it."""
     context = get_current_context()
     if context["ti"].xcom_pull(task_ids="quality") is None:

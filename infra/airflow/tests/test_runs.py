@@ -18,7 +18,7 @@ RunDag = Callable[..., Outcome]
 
 
 def kill_stage(lake: Path, stage: str, ended: Event) -> list[int]:
-    """Kills every process of a stage once its row says that it runs; which were killed: none if the run ended before."""
+    """Kills every process of a stage once its row says that it runs; their ids, none if the run ended before."""
     while not ended.wait(0.1):
         if list(lake.glob(f"runs/*/stage={stage}/*.parquet")):
             killed = []
