@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration bench-test-sets faults faults-s3 airflow-test clean
+	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -75,6 +75,9 @@ bench-calibration: $(READY)  ## are the estimates right and their intervals hone
 
 bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark
 	@$(BIN)/python -m benchmarks.test_sets
+
+bench-gates: $(READY)  ## a gate that looks every day for 200 days: how often it says no, without a change and with a drop (2 minutes)
+	@$(BIN)/python -m benchmarks.gate_looks
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3

@@ -11,7 +11,7 @@ kind change, at_least 0, fails: surely_beyond, confidence 0.95, against a fixed 
     every look, all days       evaluate.anytime, tightest_at 20,000 users, the same users
 
 share_ever is the share of series in which the gate ever says no; without a change it must be at most 0.05. Of a drop of
-5 per cent on day 1, days_median and days_p90 are the days until it does; never is the share in which it does not.
+5 per cent on day 1, days_median and days_p90 are the days until it does.
 """
 
 import argparse

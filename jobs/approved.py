@@ -10,6 +10,7 @@ baseline. Approved runs with other settings (jobs/alike.py), or without the esti
 
 from collections.abc import Iterator
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
 from eval_engine.errors import ConfigError, StageError
@@ -31,6 +32,7 @@ class Baselines:
         self._lake = lake
         self._run_id = run_id
         self._read: dict[tuple[str, str], Answers] = {}
+        self._passed: dict[str, bool] = {}
 
     def of(self, rule: ChangeGate) -> Answers | None:
         """The answers of the rule's baseline; None if no run is approved that has the estimate."""
@@ -73,18 +75,28 @@ class Baselines:
 
     def _approved_runs(self) -> Iterator[str]:
         """The approved runs before this one, newest first."""
+        for run_id in self._earlier_runs:
+            if run_id not in self._passed:
+                gates = self._lake.rows(GATES, {"run_id": run_id})
+                self._passed[run_id] = bool(gates) and all(gate["status"] == "pass" for gate in gates)
+            if self._passed[run_id]:
+                yield run_id
+
+    @cached_property
+    def _earlier_runs(self) -> list[str]:
+        """The runs before this one with its settings whose gate stage is done, newest first."""
         own = answers_row(self._lake, self._run_id)
         assert own is not None  # the gate runs after it
         done = {r["run_id"] for r in self._lake.rows_of_runs(RUNS, {"stage": "gate"}) if r["status"] == "done"}
-        answered = [r for stage in ("evaluate", "merge") for r in self._lake.rows_of_runs(RUNS, {"stage": stage})]
-        latest = {r["run_id"]: r for r in reversed(answered) if r["run_id"] in done}  # evaluate before merge
-        latest.pop(self._run_id, None)
+        answered = [r for stage in ("merge", "evaluate") for r in self._lake.rows_of_runs(RUNS, {"stage": stage})]
+        rows = {r["run_id"]: r for r in answered if r["run_id"] in done - {self._run_id}}  # evaluate before merge
         settings = settings_of(own["config"])
-        for run_id, row in sorted(latest.items(), key=lambda one: _moment(one[1]), reverse=True):
-            if _moment(row) < _moment(own) and difference(settings, settings_of(row["config"])) is None:
-                gates = self._lake.rows(GATES, {"run_id": run_id})
-                if gates and all(gate["status"] == "pass" for gate in gates):
-                    yield run_id
+        earlier = [
+            row
+            for row in rows.values()
+            if _moment(row) < _moment(own) and difference(settings, settings_of(row["config"])) is None
+        ]
+        return [row["run_id"] for row in sorted(earlier, key=_moment, reverse=True)]
 
 
 def answers_row(lake: Lake, run_id: str) -> dict[str, Any] | None:

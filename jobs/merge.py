@@ -113,16 +113,14 @@ def _make_window(lake: Lake, config: RunConfig, own: DayRun, window: Window, con
 
 
 def _later_windows(lake: Lake, own: DayRun) -> list[DayRun]:
-    """The newest run of each later day whose window held another run of this day, or an older state of this run."""
-    found: dict[str, DayRun] = {}
+    """The runs of later days whose windows may hold the day, oldest first."""
+    ends_with: dict[str, date] = {}
     for row in lake.rows_of_runs(MERGES, {}):
-        ends_with = row["run_id"].removesuffix(window_id(""))
-        last = _day_run(lake, ends_with) if row["run_id"] == window_id(ends_with) else None
-        if last is None or last.day <= own.day or row["day"] is None or row["first_day"] is None:
-            continue
-        if date.fromisoformat(row["first_day"]) <= own.day:
-            found[last.run_id] = last
-    return sorted(found.values(), key=lambda run: run.day)
+        day = day_of(row["run_id"])
+        if row["first_day"] is not None and day is not None and date.fromisoformat(row["first_day"]) <= own.day < day:
+            ends_with[row["run_id"].removesuffix(window_id(""))] = day
+    runs = (_day_run(lake, run_id) for run_id, _ in sorted(ends_with.items(), key=lambda one: one[1]))
+    return [run for run in runs if run is not None]
 
 
 def _day_run(lake: Lake, run_id: str) -> DayRun | None:
@@ -223,3 +221,9 @@ def _inference(config: RunConfig) -> InferenceSettings:
         asked.seed,
         least_effective=asked.least_effective_pairs,
     )
+
+
+if __name__ == "__main__":
+    from jobs.runner import main
+
+    main("merge")

@@ -168,18 +168,17 @@ def _errors_by_bucket(total: pa.Table) -> dict[tuple[Any, ...], tuple[float, int
     number = {name: n for n, name in enumerate(names)}
     which = np.array([number[name] for name in zip(*columns, strict=True)], np.int64)
     bucket = total.column("bucket").to_numpy().astype(np.int64)
+    size = len(names) * N_BUCKETS
     terms = []
-    for name in ("a", "b"):
-        x = total.column(name).cast(pa.float64()).fill_null(0.0).to_numpy()
-        terms.append(
-            np.bincount(which * N_BUCKETS + bucket, x, minlength=len(names) * N_BUCKETS).reshape(-1, N_BUCKETS)
-        )
-    found = {}
-    for n, name in enumerate(names):
-        n_buckets = N_BUCKETS if name[-1] == ALL else N_COARSE
-        a, b = (x[n, :n_buckets][None, :] for x in terms)
-        one = paired(a, b)
-        found[name] = float(np.sqrt(one.covariance[0, 0])), one.n_units
+    for column in ("a", "b"):
+        x = total.column(column).cast(pa.float64()).fill_null(0.0).to_numpy()
+        by_bucket = np.bincount(which * N_BUCKETS + bucket, x, minlength=size).astype(np.float64)
+        terms.append(by_bucket.reshape(-1, N_BUCKETS))
+    found: dict[tuple[Any, ...], tuple[float, int]] = {}
+    for n, cell in enumerate(names):
+        n_buckets = N_BUCKETS if cell[-1] == ALL else N_COARSE
+        one = paired(*(x[n, :n_buckets][None, :] for x in terms))
+        found[cell] = float(np.sqrt(one.covariance[0, 0])), one.n_units
     return found
 
 

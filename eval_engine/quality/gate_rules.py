@@ -100,9 +100,8 @@ class ReversalGate(Gate):
     at_most: int = Field(0, ge=0, description="pairs of models")
 
 
-GateRule = Annotated[
-    EstimateGate | ChangeGate | ComparisonGate | QualityGate | ReversalGate, Field(discriminator="kind")
-]
+BoundedRule = EstimateGate | ChangeGate | ComparisonGate
+GateRule = Annotated[BoundedRule | QualityGate | ReversalGate, Field(discriminator="kind")]
 
 
 class Gates(Strict):

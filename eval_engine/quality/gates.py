@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from eval_engine.quality.gate_rules import (
     APPROVED,
     Bounded,
+    BoundedRule,
     ChangeGate,
     ComparisonGate,
     EstimateGate,
@@ -96,7 +97,7 @@ def judge(rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sure
     return _judge_change(rule, row, baseline, sure)
 
 
-def has_estimate(answers: Answers, rule: Bounded) -> bool:
+def has_estimate(answers: Answers, rule: BoundedRule) -> bool:
     """Whether a run has a value for what the rule is about."""
     return _estimate(answers, rule, rule.model)[0] is not None
 
@@ -157,7 +158,7 @@ def _judge_change(rule: ChangeGate, row: dict[str, Any], baseline: Answers | Non
 
 
 def _relative(
-    rule: Bounded, of: Moments, n_users: float, sure: Sureness, told: str, baseline: str | None = None
+    rule: BoundedRule, of: Moments, n_users: float, sure: Sureness, told: str, baseline: str | None = None
 ) -> GateRow:
     """The verdict on a ratio less 1. told: with a place for how far it is off."""
     if not of.b > 0:
@@ -178,7 +179,7 @@ def _relative(
 
 
 def _bounded(
-    rule: Bounded, seen: _Observed, sure: Sureness, told: str, bound: str, form: str, baseline: str | None = None
+    rule: BoundedRule, seen: _Observed, sure: Sureness, told: str, bound: str, form: str, baseline: str | None = None
 ) -> GateRow:
     """The verdict on a number with bounds."""
     lower = rule.at_least is not None
@@ -203,8 +204,8 @@ def _bounded(
     }[rule.fails, failed]
     message = f"{told}{interval if known else ' (its interval is not known)'}; {why}"
     status = _failed(rule) if failed else "pass"
-    bounds = (seen.low, seen.high) if known else (None, None)
-    return GateRow(rule.name, rule.kind, status, seen.value, rule.bound, *bounds, sure.confidence, baseline, message)  # type: ignore[attr-defined]
+    low, high = (seen.low, seen.high) if known else (None, None)
+    return GateRow(rule.name, rule.kind, status, seen.value, rule.bound, low, high, sure.confidence, baseline, message)
 
 
 def _judge_quality(rule: QualityGate, answers: Answers) -> GateRow:
@@ -241,7 +242,7 @@ def _judge_reversals(rule: ReversalGate, answers: Answers) -> GateRow:
     return _row(rule, _failed(rule) if n > rule.at_most else "pass", float(rule.at_most), message, observed=n)
 
 
-def _estimate(answers: Answers, rule: Bounded, model: str) -> tuple[dict[str, Any] | None, str]:
+def _estimate(answers: Answers, rule: BoundedRule, model: str) -> tuple[dict[str, Any] | None, str]:
     """The row of a model with a value, or None and why there is none."""
     what = f"{_what(rule, model)} in run {answers.run_id}"
     rows = [row for row in answers.estimates if row["model"] == model and _is_of(row, rule)]
@@ -254,7 +255,7 @@ def _estimate(answers: Answers, rule: Bounded, model: str) -> tuple[dict[str, An
     return rows[0], ""
 
 
-def _is_of(row: dict[str, Any], rule: Bounded) -> bool:
+def _is_of(row: dict[str, Any], rule: BoundedRule) -> bool:
     """Whether a row is of the rule's estimator, metric, cutoff and slice; rows of older versions are of everything."""
     cell = (row["estimator"], row["metric"], row["k"], row.get("slice") or "all")
     return cell == (rule.estimator, rule.metric.name, rule.metric.k, rule.slice)
@@ -265,11 +266,11 @@ def _variance(row: dict[str, Any]) -> float:
     return math.nan if error is None else float(error) ** 2
 
 
-def _cell(rule: Bounded) -> str:
+def _cell(rule: BoundedRule) -> str:
     return f"{rule.estimator} {rule.metric}" + ("" if rule.slice == "all" else f" of {rule.slice}")
 
 
-def _what(rule: Bounded, model: str) -> str:
+def _what(rule: BoundedRule, model: str) -> str:
     return f"{rule.metric} of {model} by {rule.estimator}" + ("" if rule.slice == "all" else f" on {rule.slice}")
 
 

