@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eval_engine.errors import DataError
 from eval_engine.estimators.balanced_ure import NO_STRATUM
 from eval_engine.estimators.estimator import MetricTerms, Terms, undefined_terms
 from eval_engine.estimators.labelled import Labelled
@@ -37,6 +38,7 @@ from eval_engine.statistics.bucket_sums import (
     NOTHING_KEPT,
     Factors,
     Sums,
+    TooLargeError,
     accumulated,
     add,
     add_cutoffs,
@@ -76,7 +78,10 @@ class UserSums:
         values = np.empty((len(self._compared), hashes.size), np.float32)
         places: dict[int, Ints] = {}
         for group in self._groups:
-            group.add(batch, bucket, codes, places, self._compared, values)
+            try:
+                group.add(batch, bucket, codes, places, self._compared, values)
+            except TooLargeError as error:
+                raise _too_large(group._formula, error) from None
         for formula, metric in self._not_asked:
             terms = formula.of(
                 batch, formula.estimator.view(batch), slice(None), metric.k, self._spec.ties, **metric.parameters
@@ -411,6 +416,16 @@ class _Rows:
             for name, values in zip(("counts", "whole", "part"), sums, strict=True):
                 found[name] = values[some]
             yield found
+
+
+def _too_large(formula: MetricTerms, error: TooLargeError) -> DataError:
+    if formula.estimator.weight is None:
+        return DataError(f"{formula}: {error}.")
+    return DataError(
+        f"{formula}: {error}. The weight of a pair is 1 / its propensity, and the least propensity of the run is too small "
+        "(table propensity_fits: least, gamma). Give propensity.gamma, such as 1.0, or another method; of logged "
+        "propensities, correct the column where heldout is made."
+    )
 
 
 def _by_cutoff(*arrays: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:

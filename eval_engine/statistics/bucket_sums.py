@@ -46,6 +46,10 @@ def bucket_of(hashes: Ints) -> Ints:
     return np.mod(hashes, N_BUCKETS)
 
 
+class TooLargeError(ValueError):
+    """Terms or sums that cannot be added exactly."""
+
+
 def no_sums(*n_rows: int) -> Sums:
     """Sums over no users."""
     return Sums(*(np.zeros((*n_rows, n), np.int64) for n in (len(COUNTS), len(SUMS), len(SUMS))))
@@ -161,7 +165,7 @@ def _refuse(a: Doubles, b: Doubles, wrong: int, largest: float) -> None:
     if wrong < 0:
         return
     if largest > 0:
-        raise ValueError(
+        raise TooLargeError(
             f"terms as large as {largest:.3g} cannot be summed exactly: metrics and their weights are far smaller"
         )
     raise ValueError(
@@ -174,7 +178,7 @@ def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
     """Rows with the same target row, added up."""
     largest = np.bincount(row, np.abs(sums.whole).max(axis=1, initial=0), minlength=1).max()
     if largest >= LARGEST_SUM:
-        raise ValueError(
+        raise TooLargeError(
             f"sums as large as {largest:.3g} cannot be added exactly: metrics and their weights are far smaller"
         )
     found = no_sums(n_rows)

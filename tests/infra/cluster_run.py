@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 from eval_engine.spark.delta_jars import spark_home
 from eval_engine.spark.java import java_home
 from eval_engine.spark.session import QUICK_START
-from eval_engine.tables import RANKS, RUNS, TABLES, TRIALS
+from eval_engine.tables import MERGES, RANKS, RUNS, TABLES, TRIALS
 from infra.cluster.standalone import standalone_cluster
 from infra.kubernetes.spark_applications import DEFAULTS
 from jobs.pipeline import STAGES, stages_of
@@ -38,13 +38,14 @@ SECONDS = 900  # limit of one process
 PER_RUN = {  # columns that tell when and from which files a row was made
     RANKS.name: {"inputs"},
     TRIALS.name: {"seconds", "inputs"},
+    MERGES.name: {"evaluated_at"},
     RUNS.name: {"started_at", "seconds", "config", "versions", "inputs", "process", "outputs"},
 }
 ON_WORKERS = ("split", "propensity", "test_sets", "rank", "evaluate", "study")  # too large for the driver alone
 ALWAYS_EMPTY = {"quarantine", "propensity_users"}  # no row of this world is bad; its propensities are of items
 
 CONFIG: dict[str, Any] = {  # folders are added
-    "run_id": "cluster",
+    "run_id": "2026-11-17",
     "world": {"users": 300, "items": 150, "shown": 50, "exposures": 10, "seed": 3},
     "positive": "value > 3",
     "frame": "unseen",
@@ -64,6 +65,21 @@ CONFIG: dict[str, Any] = {  # folders are added
         "traditional": ["recall@2"],
         "strata": [{"kind": "equal_count", "n": 2}],
         "user_metrics": True,
+    },
+    "window": 7,
+    "gates": {
+        "rules": [
+            {
+                "name": "learns",
+                "kind": "comparison",
+                "model": "item_knn",
+                "than": "random",
+                "estimator": "ure_macro",
+                "metric": "recall@20",
+                "at_least": 0.0,
+            },
+            {"name": "exposures are random", "kind": "quality", "rule": "uniform_exposure", "on_fail": "warn"},
+        ]
     },
     "study": {
         "exposures": [5, 10],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError, DataError, GateError
 from eval_engine.spark.session import DELTA
 from infra.kubernetes.spark_applications import ON_SPARK, spark_application, spark_defaults
 from jobs.pipeline import STAGES
@@ -57,7 +57,11 @@ def test_bad_config_bad_data_and_a_gate_are_not_tried_again(name: str) -> None:
     job = spec.get("jobTemplate", {}).get("spec", spec)
     fails = [rule["onExitCodes"] for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"]
     assert fails == [
-        {"containerName": "plumbline", "operator": "In", "values": [ConfigError.exit_code, DataError.exit_code, 5]}
+        {
+            "containerName": "plumbline",
+            "operator": "In",
+            "values": [ConfigError.exit_code, DataError.exit_code, GateError.exit_code],
+        }
     ]
     pod = job["template"]["spec"]
     assert pod["restartPolicy"] == "Never"  # else the policy does not count

@@ -1,5 +1,6 @@
 """Estimators over held-out pairs, from files to estimates: against loops over the pairs."""
 
+import json
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ from eval_engine.errors import DataError, StageError
 from eval_engine.lake.lake import Lake
 from eval_engine.propensity.settings import Logged
 from eval_engine.propensity.strata import strata_edges, strata_of
-from jobs import evaluate, propensity, report
+from jobs import evaluate, propensity, rank, report
 from jobs.cli import load
 from tests.conftest import SmallRun
 
@@ -311,6 +312,17 @@ def test_strata_are_of_held_out_pairs_only(logged: Any, of_pairs: Any) -> None:
     for run in (logged, of_pairs):
         names = {row["estimator"] for row in rows(run, "estimates") if row["slice"].startswith("propensity_")}
         assert names == {"holdout", "snips", "snips_user", "clipped", "ips"}
+
+
+def test_propensities_too_small_for_exact_sums(logged: Any, spark: SparkSession) -> None:
+    config = logged.config | {"run_id": "small", "lake": str(logged.folder / "small")}
+    config["propensity"] = {"method": "power", "gamma": 60.0}
+    (logged.folder / "small.yaml").write_text(json.dumps(config))
+    asked = load(logged.folder / "small.yaml")
+    for stage in (propensity, rank):
+        stage.run(spark, asked, Console(quiet=True))
+    with pytest.raises(DataError, match=r"^\w+ .*cannot be summed exactly.*Give propensity.gamma"):
+        evaluate.run(spark, asked, Console(quiet=True))
 
 
 @pytest.mark.parametrize("floor", [0.0, FLOOR])
