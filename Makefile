@@ -93,7 +93,7 @@ faults-s3: $(S3)  ## a run on an S3 server is as on disk, and says what is missi
 $(AIRFLOW): $(READY) requirements/airflow.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh airflow
 
-airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model (3 minutes)
+airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model
 	@.venv-airflow/bin/python -m pytest -c /dev/null --rootdir infra/airflow/tests -p no:cacheprovider -q --durations=10 infra/airflow/tests
 
 clean:  ## remove the virtual environment and what the demo wrote
