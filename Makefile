@@ -106,7 +106,7 @@ cluster-test: $(READY)  ## all stages on a Spark master and two workers on this 
 $(AIRFLOW): $(READY) requirements/airflow.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh airflow
 
-airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model (3 minutes)
+airflow-test: $(AIRFLOW)  ## the DAG: its structure, and real runs on a small world, one of them of a worse model
 	@.venv-airflow/bin/python -m pytest -c /dev/null --rootdir infra/airflow/tests -p no:cacheprovider -q --durations=10 infra/airflow/tests
 
 clean:  ## remove the virtual environment and what the demo wrote

@@ -117,14 +117,16 @@ class Platform:
         return str(path)
 
     def rows(self, table: str, run_id: str) -> list[dict[str, Any]]:
-        """The run's rows of a table, as delta-rs reads them."""
+        """The run's rows of a table, as Plumbline reads them without Spark."""
         read = (
-            "import json, sys; from deltalake import DeltaTable; "
-            "rows = DeltaTable(sys.argv[1]).to_pyarrow_table(filters=[('run_id', '=', sys.argv[2])]).to_pylist(); "
-            "print(json.dumps(rows, default=str))"
+            "import json, sys; from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import TABLES; "
+            "(table,) = [table for table in TABLES if table.name == sys.argv[2]]; "
+            "print(json.dumps(rows_of(f'{sys.argv[1]}/{table.name}', table, {'run_id': sys.argv[3]}), default=str))"
         )
-        command = [str(PYTHON), "-c", read, str(self.folder / "lake" / table), run_id]
-        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        command = [str(PYTHON), "-c", read, str(self.folder / "lake"), table, run_id]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (done.returncode, done.stdout[-300:], done.stderr[-2000:])
+        return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="session")
