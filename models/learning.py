@@ -74,12 +74,12 @@ def learn(model: Model, ground: Ground) -> Learned:
     logged = logged_of(ground.data, ground.positive)
     if isinstance(model, Baseline):
         bar = ground.progress.add_task(f"train {model.name}", total=1.0, note="")
-        return Learned(
-            make_baseline(
-                model, ground.data, logged, ground.seed, lambda done: ground.progress.update(bar, completed=done)
-            ),
-            None,
-        )
+
+        def report_share(done: float) -> None:
+            ground.progress.update(bar, completed=done)
+
+        threads = torch.get_num_threads()
+        return Learned(make_baseline(model, ground.data, logged, ground.seed, report_share, threads), None)
     if isinstance(model, Ensemble):
         base = _by_gradient(model.base.model_copy(update={"name": model.name}), logged, ground)
         low = _by_gradient(

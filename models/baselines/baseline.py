@@ -29,15 +29,17 @@ from models.spec.baselines import (
 
 
 def make_baseline(
-    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]
+    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None], threads: int = 1
 ) -> Scorer:
     """The baseline of the spec, computed from the logged pairs; `data` has the ids."""
-    scorer = _make(spec, data, logged, seed, report)
+    scorer = _make(spec, data, logged, seed, report, threads)
     report(1.0)
     return scorer
 
 
-def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
+def _make(
+    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None], threads: int
+) -> Scorer:
     """The scorer of the spec's kind."""
     match spec:
         case Random():
@@ -51,8 +53,8 @@ def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report:
         case AverageRating():
             return ItemRowScorer(average_rating(logged, spec.damping))
         case UserKNN():
-            return user_knn(spec, logged, report)
+            return user_knn(spec, logged, report, threads)
         case ItemKNN():
-            return item_knn(spec, logged, report)
+            return item_knn(spec, logged, report, threads)
         case WMF():
             return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))
