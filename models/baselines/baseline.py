@@ -57,4 +57,4 @@ def _make(
         case ItemKNN():
             return item_knn(spec, logged, report, threads)
         case WMF():
-            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))
+            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps), threads)
