@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
+.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-published bench-truth \
 	bench-evaluate bench-calibration bench-test-sets faults faults-s3 clean
 
 help:  ## show this list
@@ -59,6 +59,9 @@ bench-rank: $(BENCH)  ## speed of ranking against the machine, numpy, Spark, Duc
 
 bench-models: $(PEERS)  ## speed of scoring and training against bare torch and RecBole (15 minutes)
 	@$(BIN)/python -m benchmarks.models
+
+bench-published: $(READY)  ## models with their defaults on a public split, beside published figures (DATA=DIR, and MODELS=a,b for some)
+	@$(BIN)/python -m benchmarks.published "$(DATA)" $(if $(MODELS),--models $(MODELS))
 
 bench-truth: $(READY)  ## every model on worlds whose truth is known: which are really better (10 minutes)
 	@$(BIN)/python -m benchmarks.models_truth
