@@ -168,6 +168,13 @@ def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
     batch = training.batch(rows, generator, lambda users, items: torch.zeros(items.shape))
     # items that all_pairs draws have no label
     weights = batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights
+    drawn = batch.weights[:, 1:]
+    if drawn.numel() and not drawn.any():
+        raise DataError(
+            f"model {model.name}: sampler {model.sampler.kind} can draw no negative: of {seen.n_items:,} items, those that "
+            "can be drawn are positives of each user. Add items to the catalogue, check the rule `positive` against the "
+            "values of the feedback, or use sampler observed."
+        )
     share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
     if not 0 < share < 1:
         raise DataError(

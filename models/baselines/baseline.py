@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 
+from eval_engine.errors import DataError
 from models.baselines.averages import average_rating, global_average
 from models.baselines.counts import popularity, positive_popularity
 from models.baselines.item_row import ItemRowScorer
@@ -21,6 +22,7 @@ from models.spec.baselines import (
     Baseline,
     GlobalAverage,
     ItemKNN,
+    Neighbours,
     Popularity,
     PositivePopularity,
     Random,
@@ -32,9 +34,21 @@ def make_baseline(
     spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None], threads: int = 1
 ) -> Scorer:
     """The baseline of the spec, computed from the logged pairs; `data` has the ids."""
+    if _learns_from_positives(spec) and not logged.positive.any():
+        raise DataError(
+            f"model {spec.name}: of {len(logged.positive):,} logged pairs, 0 are positive, so {spec.kind} would score every "
+            "pair 0. Check the rule `positive` against the values of the feedback."
+        )
     scorer = _make(spec, data, logged, seed, report, threads)
     report(1.0)
     return scorer
+
+
+def _learns_from_positives(spec: Baseline) -> bool:
+    """Whether positives are all that the baseline learns from."""
+    if isinstance(spec, Neighbours):
+        return spec.label == "positive"
+    return isinstance(spec, PositivePopularity | WMF)
 
 
 def _make(
