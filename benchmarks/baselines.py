@@ -65,8 +65,9 @@ def knn_vs_implicit(scale: float, threads: int) -> None:
     other.setdiag(0.0)
     if not np.allclose(_sorted_weights(csr_matrix(ours)), _sorted_weights(other), atol=1e-5):
         sys.exit("knn-vs-implicit: the two sides found different neighbours")
-    rates = (logged.n_items / seconds[side] for side in ("ours", "theirs"))
-    say("knn-vs-implicit", *rates, "items/s", threads=threads, **_rounded(seconds))
+    n = logged.n_items
+    more = {"threads": threads, **_rounded(seconds)}
+    say("knn-vs-implicit", n / seconds["ours"], n / seconds["theirs"], "items/s", **more)
 
 
 def _sorted_weights(similarity: csr_matrix) -> npt.NDArray[np.float64]:
@@ -108,9 +109,9 @@ def wmf_vs_implicit(scale: float, threads: int) -> None:
     )
     if mine > 1.001 * other:
         sys.exit(f"wmf-vs-implicit: our objective is {mine:g}, implicit's is {other:g}")
-    rates = (len(logged.users) * spec.sweeps / seconds[side] for side in ("ours", "theirs"))
-    objectives = {"our_objective": round(mine), "their_objective": round(other)}
-    say("wmf-vs-implicit", *rates, "pairs/s of a sweep", threads=threads, **_rounded(seconds), **objectives)
+    n = len(logged.users) * spec.sweeps
+    more = {"threads": threads, **_rounded(seconds), "our_objective": round(mine), "their_objective": round(other)}
+    say("wmf-vs-implicit", n / seconds["ours"], n / seconds["theirs"], "pairs/s of a sweep", **more)
 
 
 def _objective(spec: WMF, logged: Logged, users: npt.NDArray[np.float64], items: npt.NDArray[np.float64]) -> float:
