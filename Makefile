@@ -4,8 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-truth \
-	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 infra-check cluster-test airflow-test clean
+	bench-evaluate bench-calibration bench-test-sets bench-gates bench-published faults faults-s3 infra-check cluster-test airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -65,6 +64,9 @@ bench-rank: $(BENCH)  ## speed of ranking against the machine, numpy, Spark, Duc
 
 bench-models: $(PEERS)  ## speed of scoring and training against bare torch and RecBole (15 minutes)
 	@$(BIN)/python -m benchmarks.models
+
+bench-published: $(READY)  ## models with their defaults on a public split, beside published figures (DATA=DIR, and MODELS=a,b for some)
+	@$(BIN)/python -m benchmarks.published "$(DATA)" $(if $(MODELS),--models $(MODELS))
 
 bench-truth: $(READY)  ## every model on worlds whose truth is known: which are really better (10 minutes)
 	@$(BIN)/python -m benchmarks.models_truth

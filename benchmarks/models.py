@@ -7,6 +7,9 @@ score-vs-bare       a score table of 20,000 users x 10,000 items, vectors of 64,
 bpr-vs-peer         an epoch of BPR-MF over 1 M pairs, vectors of 64, batches of 2,048 rows, one negative per row, Adam:
                     against RecBole's
 lightgcn-vs-peer    the same for LightGCN with three layers; some batches of an epoch, on both sides
+knn-vs-implicit, wmf-vs-implicit
+                    neighbours of items, and alternating least squares, over a log of the size of Gowalla's: against
+                    implicit, on as many threads (benchmarks/baselines.py)
 implicit-bpr        for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
 
 RecBole runs in its own environment (.venv-recbole) and by its own trainer. Best of three; both sides run with one and
@@ -30,6 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from benchmarks.baselines import knn_vs_implicit, wmf_vs_implicit
 from benchmarks.measure import REPEATS, best, say
 from models.backbones.make_backbone import make_backbone
 from models.logged import Logged
@@ -214,6 +218,8 @@ def main() -> None:
             "score-vs-bare": lambda: score_vs_bare(given.scale, folder),
             "bpr-vs-peer": lambda: against_recbole("bpr-vs-peer", "bpr_mf", "BPR", n, 10**9, folder),
             "lightgcn-vs-peer": lambda: against_recbole("lightgcn-vs-peer", "lightgcn", "LightGCN", n, 20, folder),
+            "knn-vs-implicit": lambda: knn_vs_implicit(given.scale, max(THREADS)),
+            "wmf-vs-implicit": lambda: wmf_vs_implicit(given.scale, max(THREADS)),
             "implicit-bpr": lambda: implicit_bpr(n),
         }
         for case, run in cases.items():

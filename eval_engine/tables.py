@@ -492,13 +492,20 @@ TRIALS = Table(
         Column("spec", STRING, "Its spec as JSON.", nullable=False),
         Column("status", STRING, "done or failed.", nullable=False),
         Column("stop_on", STRING, "What training stopped on: loss, recall@K or ndcg@K."),
-        Column("held_out", DOUBLE, "Best result on held-out pairs, in units of stop_on; smaller is better."),
+        Column(
+            "held_out",
+            DOUBLE,
+            "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties.",
+        ),
         Column("train_loss", DOUBLE, "Training loss of the last epoch."),
         Column("epochs", INT, "Number of epochs trained."),
         Column("best_epoch", INT, "Number of the epoch with the best result on held-out pairs."),
         Column("seconds", DOUBLE, "Time taken, in seconds; NULL if the model was there already."),
         Column("inputs", STRING, "Fingerprint of spec and training data."),
         Column("error", STRING, "Why training failed; NULL if it did not."),
+        Column(
+            "better", STRING, "higher or lower: which values of held_out are better; NULL in rows of older versions."
+        ),
     ),
     key=("run_id", "model"),
     rules=("status IN ('done', 'failed')", "epochs IS NULL OR best_epoch <= epochs"),

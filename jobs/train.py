@@ -13,7 +13,7 @@ need a file system that all of them see.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Column
@@ -108,30 +108,49 @@ def _train(config: RunConfig, console: Console) -> "list[Trial]":
 
 
 def show_trials(config: RunConfig, console: Console) -> None:
-    """The trials of a run, the best held-out result of each kind of model first."""
+    """The trials of a run, the best held-out result of each kind of model first; below, why some failed."""
     from models.trials_table import trials_of
 
     table = _trials(config)
     rows = trials_of(table, config.run_id) if table else []
-    shown = Shown(
-        Column("model", no_wrap=True, min_width=16),
-        "status",
-        "held out",
-        "stop on",
-        "epochs",
-        "seconds",
-        title=f"Trials of run {config.run_id}",
-    )
-    rows.sort(
-        key=lambda row: (row["kind"], row["stop_on"] or "", row["held_out"] is None, row["held_out"], row["model"])
-    )
-    for row in rows:
-        held_out = "" if row["held_out"] is None else f"{abs(row['held_out']):.4f}"
+    settings = _settings(config)
+    columns = (Column("model", no_wrap=True, min_width=16), "settings", "status", "held out", "stop on", "better")
+    shown = Shown(*columns, "epochs", "seconds", title=f"Trials of run {config.run_id}")
+    for row in sorted(rows, key=_best_first):
+        held_out = "" if row["held_out"] is None else f"{_held_out(row):.4f}"
         epochs = "" if row["epochs"] is None else f"{row['best_epoch']} of {row['epochs']}"
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        cells = (row["model"], row["status"], held_out, row["stop_on"] or "", epochs, seconds)
-        shown.add_row(*(Text(plain(cell)) for cell in cells))
+        told = (settings.get(row["model"], ""), row["status"], held_out, row["stop_on"] or "", row["better"] or "")
+        shown.add_row(*(Text(plain(cell)) for cell in (row["model"], *told, epochs, seconds)))
     console.print(shown)
+    for row in rows:
+        if row["error"]:
+            console.print(Text(plain(f"{row['model']}: {row['error']}"), "yellow"))
+
+
+def _settings(config: RunConfig) -> dict[str, str]:
+    """What each trial of the config's searches has of its own, such as dims=16 loss.gamma=0.1."""
+    if config.train is None:
+        return {}
+    points = [search.points(config.train.seed) for search in config.train.search]
+    return {
+        name: " ".join(f"{key}={value}" for key, value in point.items())
+        for each in points
+        for name, point in each.items()
+    }
+
+
+def _held_out(row: dict[str, Any]) -> float:
+    """The result as it is: an older version stored metrics as their negatives."""
+    return abs(row["held_out"]) if row["better"] is None else float(row["held_out"])
+
+
+def _best_first(row: dict[str, Any]) -> tuple[str, str, bool, float, str]:
+    """The place of a row: by kind of model and of result, then the best result, then the name."""
+    stop_on = row["stop_on"] or ""
+    result = 0.0 if row["held_out"] is None else _held_out(row)
+    upward = stop_on in ("", "loss")
+    return row["kind"], stop_on, row["held_out"] is None, result if upward else -result, row["model"]
 
 
 def _few(names: list[str]) -> str:

@@ -9,3 +9,7 @@ class TrainingError(PlumblineError):
 
 class DivergedError(TrainingError):
     """The loss or a score is NaN or infinite; a search notes such a trial and goes on."""
+
+
+class SingularError(TrainingError):
+    """A least-squares solution is not unique; a search notes such a trial and goes on."""

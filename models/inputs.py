@@ -1,7 +1,7 @@
 """Reads an input table into Arrow without Spark: Parquet, CSV (eval_engine/inputs/csv_table.py) or Delta.
 
 Only the requested columns are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64,
-positions int64. NULL, NaN, an id of another type, a missing column and an empty table are DataErrors that name table,
+positions int64. NULL, NaN, inf, an id of another type, a missing column and an empty table are DataErrors that name table,
 column and row. read_rows keeps NULL and NaN, for callers that check each row.
 """
 
@@ -142,7 +142,7 @@ def _typed(path: str, column: str, name: str, values: pa.ChunkedArray) -> pa.Chu
 
 
 def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
-    """Raises an error if the column has a NULL or a NaN."""
+    """Raises an error if the column has a NULL, a NaN or an infinite value."""
     if values.null_count:
         row = pc.index(pc.is_null(values), True).as_py()
         raise DataError(
@@ -154,6 +154,12 @@ def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
         raise DataError(
             f"{path}: column {column} is NaN (first: row {row}), which is neither positive nor negative. "
             "Remove those rows."
+        )
+    if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():
+        row = pc.index(pc.is_inf(values), True).as_py()
+        raise DataError(
+            f"{path}: column {column} is {values[row].as_py()} (first: row {row}), of which no mean, scale or product can "
+            "be computed. Remove those rows, or give them the largest value that there is."
         )
 
 

@@ -23,6 +23,7 @@ from models.interactions import Interactions, read_random_set
 from models.keyed import id_keys
 from models.logged import Logged, logged_of
 from models.losses import make_loss
+from models.plain_loss import plain_loss
 from models.processes import Processes
 from models.samplers import Sampler, held_out_sampler, make_sampler
 from models.scorer import Scorer
@@ -67,6 +68,7 @@ class Learned(NamedTuple):
 
     scorer: Scorer
     fit: Fit | None
+    held_out: float | None = None  # of the best epoch: the metric, or a loss that other trials can be compared by
 
 
 def learn(model: Model, ground: Ground) -> Learned:
@@ -74,18 +76,18 @@ def learn(model: Model, ground: Ground) -> Learned:
     logged = logged_of(ground.data, ground.positive)
     if isinstance(model, Baseline):
         bar = ground.progress.add_task(f"train {model.name}", total=1.0, note="")
-        return Learned(
-            make_baseline(
-                model, ground.data, logged, ground.seed, lambda done: ground.progress.update(bar, completed=done)
-            ),
-            None,
-        )
+
+        def report_share(done: float) -> None:
+            ground.progress.update(bar, completed=done)
+
+        threads = torch.get_num_threads()
+        return Learned(make_baseline(model, ground.data, logged, ground.seed, report_share, threads), None)
     if isinstance(model, Ensemble):
         base = _by_gradient(model.base.model_copy(update={"name": model.name}), logged, ground)
         low = _by_gradient(
             model.base.model_copy(update={"name": low_name(model.name)}), low_only(logged, model.low_share), ground
         )
-        return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit)
+        return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit, base.held_out)
     return _by_gradient(model, logged, ground)
 
 
@@ -113,16 +115,31 @@ def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
         ground.processes,
     )
     ground.progress.update(bar, total=result.epochs, completed=result.epochs)
-    return Learned(task.backbone.scorer(), result)
+    return Learned(task.backbone.scorer(), result, _held_out(model, task, result, logged, ground))
+
+
+def _held_out(model: Backbone, task: Task, result: Fit, logged: Logged, ground: Ground) -> float | None:
+    """The held-out result of the weights that were kept, None without held-out pairs."""
+    if not result.held_out:
+        return None
+    if task.metric:
+        return -min(result.held_out)
+    return plain_loss(
+        model, task.backbone, _parts(model, logged, ground)[1], logged, generator_of(ground.seed, "held-out")
+    )
+
+
+def _parts(model: Backbone, logged: Logged, ground: Ground) -> tuple[Logged, Logged]:
+    """The pairs to train on, and those held out."""
+    users, items = id_keys(ground.data.user_ids)[logged.users], id_keys(ground.data.item_ids)[logged.items]
+    held = held_out_mask(ground.seed, users, items, model.validation_share)
+    return logged.where(~held), logged.where(held)
 
 
 def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
     """Backbone, loss and samplers, ready to train."""
-    data, seed = ground.data, ground.seed
-    held = held_out_mask(
-        seed, id_keys(data.user_ids)[logged.users], id_keys(data.item_ids)[logged.items], model.validation_share
-    )
-    seen, kept_back = logged.where(~held), logged.where(held)
+    seed = ground.seed
+    seen, kept_back = _parts(model, logged, ground)
     training = make_sampler(model.sampler, seen, seen)
     base = _base(model, training, seen, seed)
     backbone = make_backbone(model, seen, base, generator_of(seed, "init")).to(ground.device)
@@ -151,6 +168,13 @@ def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
     batch = training.batch(rows, generator, lambda users, items: torch.zeros(items.shape))
     # items that all_pairs draws have no label
     weights = batch.weights * batch.logged if isinstance(model.sampler, AllPairs) else batch.weights
+    drawn = batch.weights[:, 1:]
+    if drawn.numel() and not drawn.any():
+        raise DataError(
+            f"model {model.name}: sampler {model.sampler.kind} can draw no negative: of {seen.n_items:,} items, those that "
+            "can be drawn are positives of each user. Add items to the catalogue, check the rule `positive` against the "
+            "values of the feedback, or use sampler observed."
+        )
     share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
     if not 0 < share < 1:
         raise DataError(

@@ -55,7 +55,7 @@ class PopularNegatives:
         positives = known.positives()
         self.n_items = known.n_items
         chance = positives.item_counts().astype(np.float64) ** power
-        self.upper = torch.from_numpy(np.cumsum(chance / chance.sum()))
+        self.upper = torch.from_numpy(np.cumsum(chance / max(chance.sum(), np.finfo(np.float64).tiny)))
         self.keys = torch.from_numpy(positives.users * known.n_items + positives.items)  # sorted
 
     def __call__(self, users: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

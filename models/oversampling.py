@@ -1,10 +1,14 @@
 """How often a positive occurs in an epoch: more often if its item has few positives.
 
+dynamic: a positive occurs n_i times, with one negative each
     n'_i = n_0 max(rho) / (rho_i d_i)                          [bqs] eq. 19; rho_i the number of the item's positives
     d_i  = r_i / max(1, h) + 1                                 eq. 21; r_i the item's rank by popularity from 0,
                                                                h = |I_H| - 1
     n_i  = floor(n'_i) + (1 with probability n'_i - floor(n'_i))                    eq. 22
-    uniform oversampling: d_i = 1, every item has the same exposure n_0 max(rho)    eq. 20
+uniform: every item has the same exposure                      eq. 20: n_0 max(rho) / rho_i, d_i = 1
+    An epoch draws as many positives as there are, each with probability proportional to 1 / rho_i, with n_0 negatives:
+    the exposures of eq. 20 in expectation, in an epoch as long as that of other samplers. As printed, an epoch has
+    n_0 max(rho) rows for each item, which is max(rho) / mean(rho) times as much.
 
 Jannach: an epoch draws as many positives as there are, with probability proportional to
 exp(-(rho_i / max(rho))^2 / (2 spread^2)). The paper requires a monotonically decreasing density and does not give its
@@ -25,12 +29,10 @@ Epoch = Callable[[torch.Generator], Tensor]
 
 
 def mean_comparisons(popularity: npt.NDArray[np.int64], spec: Oversampled) -> npt.NDArray[np.float64]:
-    """n'_i of each item, shape (n_items,); 0 for an item without positives."""
+    """n'_i of each item by dynamic oversampling, shape (n_items,); 0 for an item without positives."""
     top = popularity.max(initial=0)
     with np.errstate(divide="ignore"):
         wanted = np.where(popularity > 0, spec.base * top / popularity, 0.0)
-    if spec.strategy == "uniform":
-        return wanted
     rank = np.empty(len(popularity))
     rank[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity))
     last_high = max(1, round(spec.high_share * len(popularity))) - 1
@@ -50,13 +52,22 @@ def comparisons(positives: Logged, spec: Oversampled) -> Epoch:
     return epoch
 
 
+def even_chance(positives: Logged) -> Epoch:
+    """Rows of an epoch: as many as there are positives, drawn so that every item has the same exposure."""
+    return _drawn(1 / np.maximum(positives.item_counts(), 1)[positives.items])
+
+
 def falling_chance(positives: Logged, spread: float) -> Epoch:
     """Rows of an epoch: as many as there are positives, drawn with a higher probability for unpopular items."""
     counts = positives.item_counts()
     exponent = -((counts / max(counts.max(initial=0), 1) / spread) ** 2)[positives.items] / 2
     # relative to the rarest item, which gets 1: with a small spread all would round to zero
-    chance = np.exp(exponent - exponent.max(initial=-np.inf))
-    upper = torch.from_numpy(np.cumsum(chance) / max(chance.sum(), 1.0))
+    return _drawn(np.exp(exponent - exponent.max(initial=-np.inf)))
+
+
+def _drawn(chance: npt.NDArray[np.float64]) -> Epoch:
+    """Rows of an epoch: as many as there are positives, each drawn with a probability proportional to its chance."""
+    upper = torch.from_numpy(np.cumsum(chance) / max(chance.sum(), np.finfo(np.float64).tiny))
 
     def epoch(generator: torch.Generator) -> Tensor:
         drawn = torch.searchsorted(upper, torch.rand(len(upper), generator=generator, dtype=torch.float64), right=True)

@@ -52,7 +52,11 @@ REGISTRY: dict[str, Composition] = {
     "item_knn": Composition(
         {"kind": "item_knn"}, "[wtd] IB_KNN", {"neighbours": (10, 20, 50, 100), "power": (0.5, 1.0, 2.0)}
     ),
-    "wmf": Composition({"kind": "wmf"}, "[Hu, Koren, Volinsky 2008]", {"dims": DIMS, "confidence": (1.0, 10.0, 40.0)}),
+    "wmf": Composition(
+        {"kind": "wmf"},
+        "[Hu, Koren, Volinsky 2008]",
+        {"dims": DIMS, "confidence": (1.0, 10.0, 40.0), "regularization": (0.01, 1.0, 10.0)},
+    ),
     "mf": _gradient({"kind": "mf", **POINTWISE}, "[Koren, Bell, Volinsky 2009] eq. 4", dims=DIMS),
     "mf_ratings": _gradient({"kind": "mf", **RATINGS}, "[Koren, Bell, Volinsky 2009] eq. 5", dims=DIMS),
     "bpr_mf": _gradient(BPR, "[Rendle et al. 2009]", dims=DIMS),

@@ -9,7 +9,7 @@ The loop takes the epoch's rows, shuffled, and then the examples of each batch o
                                                                      [Gantner et al. 2012] weighted BPR
     hard_negatives        DNS(H, U): of U drawn uniformly, the H with the highest scores of the current model
                                                                      [Shi et al. 2023]
-    oversampled           a positive of item i occurs n_i times, with one negative each          [bqs] eqs 19 to 22
+    oversampled           positives of rare items occur more often                               [bqs] eqs 19 to 22
     rare_positives        positives drawn with a probability that decreases with their item's popularity
                                                                      [Jannach et al. 2015]
     all_pairs             the logged pairs, each with n items drawn uniformly from all           [Wang et al. 2019]
@@ -28,7 +28,7 @@ from torch import Tensor
 from models.batch import Batch
 from models.logged import Logged
 from models.negatives import Draw, EvenNegatives, PopularNegatives
-from models.oversampling import comparisons, falling_chance
+from models.oversampling import comparisons, even_chance, falling_chance
 from models.spec import samplers as spec
 
 Score = Callable[[Tensor, Tensor], Tensor]  # (n,), (n, k) -> (n, k): scores of the current model
@@ -136,6 +136,8 @@ def make_sampler(sampler: spec.Sampler, logged: Logged, known: Logged) -> Sample
             return PositivesAndNegatives(logged, PopularNegatives(known, sampler.power), sampler.per_positive)
         case spec.HardNegatives():
             return Hardest(PositivesAndNegatives(logged, EvenNegatives(known), sampler.drawn), sampler.hardest)
+        case spec.Oversampled(strategy="uniform"):
+            return PositivesAndNegatives(logged, EvenNegatives(known), sampler.base, even_chance(logged.positives()))
         case spec.Oversampled():
             return PositivesAndNegatives(logged, EvenNegatives(known), 1, comparisons(logged.positives(), sampler))
         case spec.RarePositives():

@@ -17,7 +17,6 @@ from rich.progress import Progress
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError
 from eval_engine.positive import Positive
-from models.errors import TrainingError
 from models.interactions import Interactions, read_interactions
 from models.made_from import hash_of, trained_from
 from models.processes import Processes, joined
@@ -68,7 +67,7 @@ def train_all(
         data = read_interactions(feedback, catalogue, users)
         ranking, digest = _ranking(spec, run, data, processes), data.digest()
         layout = layout_of(data.user_ids, data.n_items, spec.block_mb, spec.shard_mb)
-        fused, may_fail = set(spec.fused_models()), set(spec.trials)
+        fused = set(spec.fused_models())
         for model in spec.panel:
             made_from = trained_from(model, spec.seed, device, positive, data, digest)
             job = _job(model, made_from, layout, ranking if model.name in fused else None)
@@ -80,8 +79,6 @@ def train_all(
                 from models.train_model import train_model
 
                 trials.append(train_model(job, spec, data, positive, progress, processes))
-            if trials[-1].error and model.name not in may_fail:
-                raise TrainingError(trials[-1].error)
             if processes.first:
                 note(trials[-1])
     return trials

@@ -2,7 +2,7 @@
 
     train_model(job, spec, data, positive, progress, processes)   ->   how it went
 
-Training that diverges is not an error here: the trial says so.
+A trial of a search that fails for its settings or its data is not an error here: the trial says so.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ import torch
 from rich.progress import Progress
 from torch import nn
 
-from eval_engine.errors import ConfigError
+from eval_engine.errors import ConfigError, DataError
 from eval_engine.positive import Positive
-from models.errors import DivergedError
+from models.errors import TrainingError
 from models.fused import Ranked, write_fused
 from models.interactions import Interactions
 from models.learning import Ground, Learned, Unfinished, learn, low_name
@@ -36,16 +36,18 @@ CHECKPOINTS = "_checkpoints"  # in the folder of scores; Spark and Arrow read no
 def train_model(
     job: Job, spec: Train, data: Interactions, positive: Positive, progress: Progress, processes: Processes
 ) -> Trial:
-    """Train and write one model; training that diverged is a trial with an error."""
+    """Train and write one model; a trial of a search that fails is a trial with an error."""
     ground = Ground(data, positive, spec.seed, device_of(spec.device), progress, processes, _unfinished(job, spec))
     started = time.monotonic()
     try:
         learned = _ranked(job, spec, ground) if isinstance(job.target, Ranking) else _scored(job, spec, ground)
-    except DivergedError as error:
-        _forget(job.model, ground)  # it would diverge again
+    except (DataError, TrainingError) as error:
+        _forget(job.model, ground)  # it would fail again
+        if job.model.name not in spec.trials:
+            raise
         return Trial(job.model, job.trained_from, None, time.monotonic() - started, str(error))
     _forget(job.model, ground)
-    return Trial(job.model, job.inputs, learned.fit, time.monotonic() - started)
+    return Trial(job.model, job.inputs, learned.fit, time.monotonic() - started, held_out=learned.held_out)
 
 
 def _unfinished(job: Job, spec: Train) -> Unfinished | None:

@@ -10,6 +10,7 @@ from eval_engine.lake.commits import replace_files
 from eval_engine.lake.delta_table import first_line, make_table, rows_of
 from eval_engine.lake.rows import write_rows
 from eval_engine.tables import TRIALS
+from models.spec.ensemble import Ensemble
 from models.spec.train import Model
 
 if TYPE_CHECKING:  # it imports torch
@@ -24,6 +25,7 @@ class Trial(NamedTuple):
     fit: "Fit | None"  # None: not by gradient, or failed, or there already
     seconds: float | None  # None: there already
     error: str | None = None
+    held_out: float | None = None  # of the best epoch, in units of stop_on
 
 
 def note_trial(uri: str, run_id: str, trial: Trial) -> None:
@@ -51,19 +53,26 @@ def trials_of(uri: str, run_id: str, model: str | None = None) -> list[dict[str,
         return []
 
 
+def better(stop_on: str) -> str:
+    """Which results of this kind are better: lower losses, higher metrics."""
+    return "lower" if stop_on == "loss" else "higher"
+
+
 def _row(trial: Trial) -> dict[str, Any]:
     """The columns, but for the partition's."""
     model, fit = trial.model, trial.fit
+    stop_on = model.base.stop_on if isinstance(model, Ensemble) else getattr(model, "stop_on", None)
     return {
         "kind": model.kind,
         "spec": json.dumps(model.model_dump(mode="json"), sort_keys=True),
         "status": "failed" if trial.error else "done",
-        "stop_on": getattr(model, "stop_on", None),
-        "held_out": min(fit.held_out) if fit and fit.held_out else None,
+        "stop_on": stop_on,
+        "held_out": trial.held_out,
         "train_loss": fit.losses[-1] if fit else None,
         "epochs": fit.epochs if fit else None,
         "best_epoch": fit.best_epoch if fit else None,
         "seconds": trial.seconds,
         "inputs": trial.inputs,
         "error": trial.error,
+        "better": None if trial.held_out is None or stop_on is None else better(stop_on),
     }

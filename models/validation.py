@@ -1,6 +1,6 @@
 """The metric of early stopping: recall@K or ndcg@K of held-out positives.
 
-The list ranks all items but the training positives.
+The list ranks all items but the training positives; of equal scores the lower position is first, NaN is last.
 
     recall@K = hits / held-out positives
     ndcg@K   = sum over hits of 1/log2(1 + rank), divided by that of the best list
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_engine.errors import DataError
+from eval_engine.kernels.top_list import top_lists
 from models.keyed import mix
 from models.logged import Logged
 from models.scorer import Scorer
@@ -46,12 +47,15 @@ class HeldOutMetric:
 
     def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The metric of each of these users, shape (n,)."""
-        scores = scorer.score_block(users).astype(np.float32, copy=True)
-        scores[_pair_indices(self.seen, users)] = -np.inf
+        scores = scorer.score_block(users)
+        if np.isnan(scores).any():
+            scores = np.where(np.isnan(scores), -np.inf, scores)  # the last of the list
         wanted = np.zeros(scores.shape, bool)
         wanted[_pair_indices(self.wanted, users)] = True
-        top = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
-        hits = np.take_along_axis(wanted, top, axis=1)
+        rows, seen = _pair_indices(self.seen, users)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(users)))])
+        top, _ = top_lists(scores, self.k, offsets, seen)  # padded with -1
+        hits = np.take_along_axis(wanted, np.maximum(top, 0), axis=1) & (top >= 0)
         n_wanted = wanted.sum(axis=1)
         if self.kind == "recall":
             return hits.sum(axis=1) / n_wanted

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 
+from eval_engine.errors import DataError
 from models.baselines.averages import average_rating, global_average
 from models.baselines.counts import popularity, positive_popularity
 from models.baselines.item_row import ItemRowScorer
@@ -21,6 +22,7 @@ from models.spec.baselines import (
     Baseline,
     GlobalAverage,
     ItemKNN,
+    Neighbours,
     Popularity,
     PositivePopularity,
     Random,
@@ -29,15 +31,29 @@ from models.spec.baselines import (
 
 
 def make_baseline(
-    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]
+    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None], threads: int = 1
 ) -> Scorer:
     """The baseline of the spec, computed from the logged pairs; `data` has the ids."""
-    scorer = _make(spec, data, logged, seed, report)
+    if _learns_from_positives(spec) and not logged.positive.any():
+        raise DataError(
+            f"model {spec.name}: of {len(logged.positive):,} logged pairs, 0 are positive, so {spec.kind} would score every "
+            "pair 0. Check the rule `positive` against the values of the feedback."
+        )
+    scorer = _make(spec, data, logged, seed, report, threads)
     report(1.0)
     return scorer
 
 
-def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None]) -> Scorer:
+def _learns_from_positives(spec: Baseline) -> bool:
+    """Whether positives are all that the baseline learns from."""
+    if isinstance(spec, Neighbours):
+        return spec.label == "positive"
+    return isinstance(spec, PositivePopularity | WMF)
+
+
+def _make(
+    spec: Baseline, data: Interactions, logged: Logged, seed: int, report: Callable[[float], None], threads: int
+) -> Scorer:
     """The scorer of the spec's kind."""
     match spec:
         case Random():
@@ -51,8 +67,8 @@ def _make(spec: Baseline, data: Interactions, logged: Logged, seed: int, report:
         case AverageRating():
             return ItemRowScorer(average_rating(logged, spec.damping))
         case UserKNN():
-            return user_knn(spec, logged, report)
+            return user_knn(spec, logged, report, threads)
         case ItemKNN():
-            return item_knn(spec, logged, report)
+            return item_knn(spec, logged, report, threads)
         case WMF():
-            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps))
+            return fit_wmf(spec, logged, seed, lambda sweep: report(sweep / spec.sweeps), threads)

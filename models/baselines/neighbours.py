@@ -21,18 +21,21 @@ which is exact in almost all cases.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from models.baselines.nearest_rows import nearest_rows
 from models.baselines.sparse_product import Rows, product_rows
 from models.logged import Logged
 from models.spec.baselines import ItemKNN, Neighbours, UserKNN
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-BLOCK_BYTES = 4 * 2**20  # of similarities: fits the cache, because several passes read it
+BLOCK_ROWS = 256  # of a task: each has sums of its own, one for every row of the matrix
+BLOCK_NEIGHBOURS = 1 << 20  # of a task, at most: for a large number of neighbours
 
 
 class SparseProductScorer:
@@ -48,16 +51,17 @@ class SparseProductScorer:
         return scores
 
 
-def user_knn(spec: UserKNN, logged: Logged, report: Callable[[float], None]) -> SparseProductScorer:
+def user_knn(spec: UserKNN, logged: Logged, report: Callable[[float], None], threads: int = 1) -> SparseProductScorer:
     """The scorer of sums over neighbouring users' feedback, weighted by their similarity."""
     feedback = _feedback(spec, logged)
-    return SparseProductScorer(nearest(feedback, spec.neighbours, spec.power, report), feedback)
+    return SparseProductScorer(nearest(feedback, spec.neighbours, spec.power, report, threads), feedback)
 
 
-def item_knn(spec: ItemKNN, logged: Logged, report: Callable[[float], None]) -> SparseProductScorer:
+def item_knn(spec: ItemKNN, logged: Logged, report: Callable[[float], None], threads: int = 1) -> SparseProductScorer:
     """The scorer of sums over the user's own feedback, weighted by the similarity of its items."""
     feedback = _feedback(spec, logged)
-    return SparseProductScorer(feedback, nearest(feedback.T.tocsr(), spec.neighbours, spec.power, report).T.tocsr())
+    near = nearest(feedback.T.tocsr(), spec.neighbours, spec.power, report, threads)
+    return SparseProductScorer(feedback, near.T.tocsr())
 
 
 def _feedback(spec: Neighbours, logged: Logged) -> csr_array:
@@ -66,45 +70,28 @@ def _feedback(spec: Neighbours, logged: Logged) -> csr_array:
     return csr_array((r, (logged.users, logged.items)), shape=(logged.n_users, logged.n_items))
 
 
-def nearest(vectors: csr_array, neighbours: int, power: float, report: Callable[[float], None]) -> csr_array:
+def nearest(
+    vectors: csr_array, neighbours: int, power: float, report: Callable[[float], None], threads: int = 1
+) -> csr_array:
     """A sparse matrix whose row a has sim(a, b)^power for the neighbours b of a, shape (n, n)."""
     n = vectors.shape[0]
     left, right = Rows.of(vectors), Rows.of(vectors.T.tocsr())
     squares: Floats = vectors.power(2).sum(axis=1)  # |a|^2
-    parts: list[tuple[Ints, Ints, npt.NDArray[np.float32]]] = [
-        (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-    ]
-    step = max(1, BLOCK_BYTES // (8 * max(1, n)))
-    for start in range(0, n, step):
-        rows = np.arange(start, min(start + step, n))
-        cosines = _squared_cosines(rows, left, right, squares)
-        at, columns = highest(cosines, neighbours)
-        parts.append((rows[at], columns, (cosines[at, columns] ** (power / 2)).astype(np.float32)))
-        report((start + len(rows)) / n)
-    owners, others, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return csr_array((weights, (owners, others)), shape=(n, n))
+    k = min(neighbours, n)
+    step = min(BLOCK_ROWS, max(1, BLOCK_NEIGHBOURS // max(1, k)))
+    sizes: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+    others: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+    weights: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)]
 
+    def block(start: int) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        size, columns, cosines = nearest_rows(start, min(start + step, n), left, right, squares, k)
+        return size, columns, (cosines ** (power / 2)).astype(np.float32)
 
-def _squared_cosines(rows: Ints, left: Rows, right: Rows, squares: Floats) -> Floats:
-    """sign(cos) cos^2 of these rows with all, 0 with itself, shape (n_rows, n)."""
-    block = np.empty((len(rows), len(squares)))
-    product_rows(rows, left, right, block)
-    block *= np.abs(block)
-    filled = np.where(squares > 0, squares, 1.0)  # the product with a zero vector is 0 without a division
-    block /= filled[rows, None] * filled
-    block[np.arange(len(rows)), rows] = 0.0
-    return block
-
-
-def highest(block: Floats, k: int) -> tuple[Ints, Ints]:
-    """Rows and columns of the k highest entries above 0 of each row, sorted by (row, column); ties go to the first."""
-    n = block.shape[1]
-    least = np.partition(block, n - k, axis=1)[:, n - k] if k < n else np.zeros(len(block))  # the k-th highest
-    least = np.maximum(least, np.nextafter(0.0, 1.0))
-    rows, columns = np.nonzero(block >= least[:, None])
-    tied = block[rows, columns] == least[rows]
-    above = np.bincount(rows[~tied], minlength=len(block))
-    ties = np.bincount(rows[tied], minlength=len(block))
-    nth = np.cumsum(tied) - (np.cumsum(ties) - ties)[rows]  # the number of a tied entry in its row, from 1
-    keep = ~tied | (nth <= k - above[rows])
-    return rows[keep], columns[keep]
+    with ThreadPoolExecutor(threads) as pool:
+        for start, (size, columns, similar) in zip(range(0, n, step), pool.map(block, range(0, n, step)), strict=True):
+            sizes.append(size)
+            others.append(columns)
+            weights.append(similar)
+            report(min(start + step, n) / n)
+    starts = np.cumsum(np.concatenate(sizes))
+    return csr_array((np.concatenate(weights), np.concatenate(others), starts), shape=(n, n))

@@ -48,11 +48,15 @@ class HardNegatives(Strict):
 
 
 class Oversampled(Strict):
-    """A positive of item i occurs n_i times, with one negative each: uniform (eq. 20) or dynamic (eqs 19 to 22)."""
+    """Positives of rare items occur more often: every item as often (uniform, eq. 20), or moderately (dynamic, eq. 19)."""
 
     kind: Literal["oversampled"] = "oversampled"
     strategy: Literal["uniform", "dynamic"] = "dynamic"
-    base: int = Field(4, ge=1, description="n_0: comparisons of the most popular item's positives")
+    base: int = Field(
+        4,
+        ge=1,
+        description="n_0: comparisons of the most popular item's positives; uniform: negatives of a drawn positive",
+    )
     high_share: float = Field(
         0.1,
         gt=0,

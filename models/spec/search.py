@@ -47,6 +47,10 @@ class Search(Strict):
 
     def entries(self, seed: int) -> list[dict[str, Any]]:
         """The trials as entries of `models`, named MODEL-000, MODEL-001 ... by their index in the grid."""
+        return [self._entry(name, point) for name, point in self.points(seed).items()]
+
+    def points(self, seed: int) -> dict[str, dict[str, Any]]:
+        """The settings that vary, by dotted key, of each trial."""
         grid = REGISTRY[self.model].grid if self.grid is None else self.grid
         points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
         numbers = list(range(len(points)))
@@ -56,7 +60,7 @@ class Search(Strict):
                 key=lambda number: stream_seed(seed, "trial", self.model, json.dumps(points[number], sort_keys=True)),
             )[: self.trials]
         width = max(3, len(str(len(points) - 1)))
-        return [self._entry(f"{self.model}-{number:0{width}d}", points[number]) for number in sorted(numbers)]
+        return {f"{self.model}-{number:0{width}d}": points[number] for number in sorted(numbers)}
 
     def _entry(self, name: str, point: Mapping[str, Any]) -> dict[str, Any]:
         """The entry of one trial."""

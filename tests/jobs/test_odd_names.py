@@ -120,3 +120,4 @@ def test_the_table_of_trials_shows_names_as_they_are(tmp_path: Path, small_run: 
     show_trials(config, Console(file=said, width=200))
     assert MODEL_SHOWN in said.getvalue()
     assert "recall@10[/]" in said.getvalue()
+    assert " 0.5000 " in said.getvalue()  # of an older version, which stored its negative

@@ -195,6 +195,12 @@ def test_a_search_trains_a_panel_notes_it_and_leaves_out_what_failed(small_run: 
     train.show_trials(config, console)
     assert "mf-003" in (shown := console.export_text())
     assert "failed" in shown
+    assert "learning_rate=0.01" in shown
+    assert "mf-002: model mf-002: the loss is" in " ".join(shown.split())
+    assert trials["mf-000"]["held_out"] > 0
+    assert trials["mf-000"]["better"] == "higher"
+    best = max((name for name in ("mf-000", "mf-001")), key=lambda name: trials[name]["held_out"])
+    assert shown.index(best) == min(shown.index(name) for name in ("mf-000", "mf-001", "mf-002", "mf-003"))
     rank.run(spark, config, QUIET)
     evaluate.run(spark, config, QUIET)
     estimates = DeltaTable(small_run.folder / "lake" / "estimates").to_pyarrow_table()

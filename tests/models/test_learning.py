@@ -86,6 +86,21 @@ def test_labels_that_are_all_equal_are_an_error(name: str) -> None:
         learn(MODEL.validate_python({"model": name}), ground(values=np.ones(10)))
 
 
+@pytest.mark.parametrize("name", ["mf", "bpr_mf", "weighted_bpr_mf", "mf_negs", "lightgcn", "bpr_oversampled_evenly"])
+def test_negatives_asked_for_where_users_have_seen_everything_are_an_error(name: str) -> None:
+    users, items = np.divmod(np.arange(20), 4)
+    model = MODEL.validate_python({"model": name, "validation_share": 0})
+    with pytest.raises(DataError, match=rf"model {name}: sampler \w+ can draw no negative: of 4 items"):
+        learn(model, ground(users, items, np.full(20, 5.0)))
+
+
+@pytest.mark.parametrize("name", ["weighted_bpr_mf", "lightgcn", "bpr_oversampled_evenly", "mf_negs"])
+@pytest.mark.filterwarnings("error")
+def test_no_positive_pair_is_an_error(name: str) -> None:
+    with pytest.raises(DataError, match=rf"model {name}: of \d+ training pairs, 0 are positive"):
+        learn(MODEL.validate_python({"model": name}), ground(values=np.ones(10)))
+
+
 def test_an_ensemble_is_its_two_models() -> None:
     model = MODEL.validate_python({"model": "bpr_ensemble", "base": FAST, "delta": 0.7, "low_share": 0.5})
     whole = learn(model, ground()).scorer.score_block(np.arange(5))

@@ -15,7 +15,7 @@ from eval_engine.config import Input, Inputs
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.positive import Positive
 from models import train as module
-from models.errors import TrainingError
+from models.errors import SingularError, TrainingError
 from models.fused import Run
 from models.learning import learn
 from models.progress import training_progress
@@ -263,6 +263,42 @@ def test_progress_shows_on_a_terminal_only(
         train_all(spec_of(tmp_path, (MODELS[2],)), *platform, None, LIKED, progress)
     assert ("loss 0." in out.getvalue() and "rows/s" in out.getvalue()) == shown
     assert bool(out.getvalue()) == shown
+
+
+def test_trials_that_cannot_be_trained_are_told_and_the_search_goes_on(
+    tmp_path: Path, platform: tuple[Input, Input]
+) -> None:
+    searches = [
+        {"model": "wmf", "grid": {"dims": [30, 2], "regularization": [0.0]}},  # 20 items do not span 30 dimensions
+        {"model": "mf_ips", "fixed": {"epochs": 1}, "grid": {"validation_share": [0.999, 0.1]}},
+    ]
+    spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": searches})
+    trials = train_all(spec, *platform, None, LIKED, quiet())
+    assert [bool(trial.error) for trial in trials] == [True, False, True, False]
+    assert "model wmf-000: the least-squares systems are singular with regularization=0" in (trials[0].error or "")
+    assert "model mf_ips-000: of 1 training pairs, 0 are positive" in (trials[2].error or "")
+    alone = Train.model_validate(
+        {"scores": str(tmp_path / "t"), "models": [{"model": "wmf", "dims": 30, "regularization": 0}]}
+    )
+    with pytest.raises(SingularError, match="model wmf: the least-squares systems are singular"):
+        train_all(alone, *platform, None, LIKED, quiet())
+
+
+def test_held_out_results_of_trials_do_not_have_their_own_weights(
+    tmp_path: Path, platform: tuple[Input, Input]
+) -> None:
+    """A step size of almost 0 leaves the trials equal but for their weights, penalties and batches."""
+    fixed = {"epochs": 1, "learning_rate": 1e-12}
+    grid = {"loss.propensity.power": [0.0, 2.0], "loss.residual_correlation": [0.0, 5.0], "batch_size": [16, 64]}
+    search = {"model": "mf_ips", "fixed": fixed, "grid": grid}
+    spec = Train.model_validate({"scores": str(tmp_path / "s"), "search": [search]})
+    trials = train_all(spec, *platform, None, LIKED, quiet())
+    assert len({trial.fit.held_out[0] for trial in trials if trial.fit}) > 2
+    assert len({round(trial.held_out or 0, 2) for trial in trials}) == 1
+    metric = Train.model_validate({"scores": str(tmp_path / "t"), "models": [{"model": "mf", "epochs": 1}]})
+    (trial,) = train_all(metric, *platform, None, LIKED, quiet())
+    assert trial.fit is not None
+    assert trial.held_out == -trial.fit.held_out[0] > 0
 
 
 def test_a_trial_that_fails_is_told_and_a_model_that_fails_stops_the_run(

@@ -44,3 +44,26 @@ def test_agrees_with_a_loop(kind: str, k: int) -> None:
 def test_no_held_out_positive_is_an_error() -> None:
     with pytest.raises(DataError, match=r"model m: stop_on recall@5 needs held-out positives.*validation_share"):
         HeldOutMetric("m", "recall@5", pairs([(0, 0)]), pairs([(1, 1)], positive=False))
+
+
+def test_agrees_with_a_full_sort_over_many_items_and_with_scores_that_are_not_numbers() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.integers(0, 30, (40, 900)).astype(np.float32)
+    scores[3, ::7], scores[4] = np.nan, np.inf
+    cells = np.unique(rng.integers(0, 40 * 900, 3000))
+    users, items = np.divmod(cells, 900)
+    held = rng.random(len(cells)) < 0.3
+    logged = Logged(users, items, np.ones(len(cells), bool), np.ones(len(cells)), 40, 900)
+
+    class Wide:
+        def score_block(self, users: np.ndarray) -> np.ndarray:
+            return scores[users]
+
+    seen = np.zeros((40, 900), bool)
+    seen[users[~held], items[~held]] = True
+    wanted = np.zeros((40, 900), bool)
+    wanted[users[held], items[held]] = True
+    order = np.lexsort((np.isnan(scores), -np.nan_to_num(scores, nan=-np.inf, posinf=np.inf), seen), axis=1)
+    hits = np.take_along_axis(wanted, order[:, :20], axis=1).sum(axis=1)
+    expected = np.mean(hits[wanted.any(axis=1)] / wanted.sum(axis=1)[wanted.any(axis=1)])
+    assert HeldOutMetric("m", "recall@20", logged.where(~held), logged.where(held))(Wide()) == pytest.approx(expected)

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eval_engine.errors import DataError
 from models.baselines.baseline import make_baseline
 from models.interactions import Interactions
 from models.logged import Logged
@@ -69,3 +70,14 @@ def test_scores_are_finite_keyed_by_the_user_alone_and_reported(spec: Baseline) 
     np.testing.assert_allclose(scorer.score_block(np.array([2])), whole[2:3], rtol=1e-6, atol=1e-7)
     assert done == sorted(done)
     assert done[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "spec", [PositivePopularity(name="m"), UserKNN(name="m"), ItemKNN(name="m"), WMF(name="m", dims=2)]
+)
+def test_no_positive_pair_is_an_error_of_those_that_learn_from_nothing_else(spec: Baseline) -> None:
+    none = LOGGED._replace(positive=np.zeros(6, bool))
+    with pytest.raises(DataError, match=rf"model m: of 6 logged pairs, 0 are positive, so {spec.kind} would score"):
+        make_baseline(spec, DATA, none, 0, lambda _: None)
+    by_value = make_baseline(ItemKNN(name="m", label="value"), DATA, none, 0, lambda _: None)
+    assert by_value.score_block(np.arange(4)).any()

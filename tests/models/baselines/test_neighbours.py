@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 
 from models.baselines import neighbours
-from models.baselines.neighbours import highest, item_knn, nearest, user_knn
+from models.baselines.neighbours import item_knn, nearest, user_knn
 from models.logged import Logged
 from models.spec.baselines import ItemKNN, UserKNN
 
@@ -101,13 +101,13 @@ def test_scores_do_not_depend_on_the_numbering(
 @pytest.mark.parametrize(
     ("fit", "spec"), [(user_knn, UserKNN(name="m", neighbours=4)), (item_knn, ItemKNN(name="m", neighbours=4))]
 )
-def test_blocks_do_not_matter(fit, spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_threads_do_not_matter(fit, spec, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = {(u, i): float((u * i) % 5) for u in range(N_USERS) for i in range(N_ITEMS) if (u + i) % 3}
     done: list[float] = []
     whole = fit(spec, to_logged(pairs), done.append).score_block(np.arange(N_USERS))
     assert done == [1.0]
-    monkeypatch.setattr(neighbours, "BLOCK_BYTES", 1)
-    again = fit(spec, to_logged(pairs), done.append)
+    monkeypatch.setattr(neighbours, "BLOCK_ROWS", 1)
+    again = fit(spec, to_logged(pairs), done.append, 3)
     assert done[1:] == sorted(done[1:])
     assert done[-1] == 1.0
     assert len(done) >= N_ITEMS
@@ -133,14 +133,23 @@ def test_empty_users_and_negative_values() -> None:
     assert not user_knn(UserKNN(name="m"), to_logged({}), silent).score_block(np.arange(N_USERS)).any()
 
 
-def test_highest_takes_the_first_of_equals() -> None:
-    block = np.array(
-        [[0.5, 0.9, 0.5, 0.5, -1.0], [0.0, 0.0, 0.2, 0.0, -3.0], [0.0, -1.0, 0.0, -2.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
-    )
-    rows, columns = highest(block, 2)
-    assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 2), (3, 0), (3, 1)]
-    rows, columns = highest(block[:2], 9)
-    assert columns.tolist() == [0, 1, 2, 3, 2]
+def test_of_equal_similarities_the_first_stay() -> None:
+    one_taste = csr_array(np.array([[1.0, 0, 0], [0, 1, 0], [2, 0, 0], [3, 0, 0], [1, 1, 0], [4, 0, 0], [0, 0, 0]]))
+    near = nearest(one_taste, 2, 1.0, silent).toarray()
+    assert [np.flatnonzero(row).tolist() for row in near] == [[2, 3], [4], [0, 3], [0, 2], [0, 1], [0, 2], []]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, -1.0]), min_size=3, max_size=3), min_size=1, max_size=40),
+    st.integers(1, 5),
+)
+@settings(deadline=None)
+def test_rows_with_many_ties_match_loops(rows: list[list[float]], k: int) -> None:
+    near = nearest(csr_array(np.array(rows)), k, 2.0, silent).toarray()
+    whole = [[int(x) for x in row] for row in rows]
+    for a in range(len(rows)):
+        expected = {b: similarity**2 for b, similarity in neighbours_by_loops(whole, a, k).items()}
+        assert {b: pytest.approx(near[a, b], rel=1e-6) for b in np.flatnonzero(near[a])} == expected
 
 
 def sparse(n: int, m: int, density: float, seed: int) -> csr_array:
@@ -194,6 +203,6 @@ def test_no_dense_matrix_of_users_by_users() -> None:
     similarities = nearest(r, 5, 1.0, silent)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8 * 4000**2 / 4
+    assert peak < 8 * 4000**2 / 20
     assert similarities.dtype == np.float32
     assert similarities.nnz <= 5 * 4000
