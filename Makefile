@@ -4,7 +4,8 @@ SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-	bench-evaluate bench-calibration bench-test-sets bench-gates bench-published faults faults-s3 infra-check cluster-test airflow-test clean
+.PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-published bench-truth \
+	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 infra-check cluster-test airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
