@@ -31,6 +31,8 @@ from rich.console import Console
 from benchmarks import evaluate as ranks_of
 from benchmarks.evaluate_logged import held_out_rows
 from benchmarks.measure import REPEATS, best_of, say
+from eval_engine.config import Input
+from eval_engine.inputs.pair_rows import PAIR, PairRows, pair_files
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.lake.lake import Lake
 from eval_engine.spark.session import spark_session
@@ -104,7 +106,9 @@ class World:
 
 def drawn(spark: SparkSession, world: World, n_pairs: int) -> Draws:
     """Our side."""
-    pairs = spark.read.parquet(str(world.pairs)).select("user_id", "item_id")
+    where = Input.model_validate({"path": str(world.pairs), "format": "parquet"})
+    pairs = PairRows(spark.read.parquet(str(world.pairs)).select(*PAIR), pair_files(spark, "pairs", where))
+    assert pairs.source is not None
     size = int(np.floor(SHARE * n_pairs + 0.5))
     with tempfile.TemporaryDirectory(dir=world.folder) as folder:
         wanted = [Wanted(SetRule("wtd_h", 0, WEIGHING, SEED), SHARE, size)]

@@ -22,6 +22,7 @@ from eval_engine.errors import ConfigError, DataError, as_operator_error
 from eval_engine.inputs.fingerprints import digest
 from eval_engine.inputs.input_format import input_format
 from eval_engine.inputs.made_table import make_table
+from eval_engine.inputs.pair_rows import pair_files
 from eval_engine.plain_text import plain
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.worker_process import prepare_worker
@@ -58,7 +59,8 @@ def draw_sample(
     ):
         found = read_pairs(spark, config)
         found = found._replace(heldout=found.feedback)
-        with prepared(found, (asked,), folder, config.on_bad_rows, "feedback") as ready:
+        files = pair_files(spark, "feedback", config.inputs.feedback) if config.inputs.feedback else None
+        with prepared(found, files, (asked,), folder, config.on_bad_rows, "feedback") as ready:
             wanted = ready.wanted[draw]
             draws = draw_test_sets(ready.pairs, ready.tables, [wanted], folder, ready.of_users.heldout, "feedback")
             if draws.n_unknown and config.on_bad_rows == "error":

@@ -22,6 +22,7 @@ from rich.text import Text
 from eval_engine.config import folder_name
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.inputs.label_sets import pair_columns
+from eval_engine.inputs.pair_rows import PairFiles, PairRows, pair_files
 from eval_engine.inputs.read import read_input, same_id_types
 from eval_engine.lake.lake import Lake
 from eval_engine.plain_text import plain
@@ -57,7 +58,7 @@ from jobs.stage import stage
 class Prepared(NamedTuple):
     """The pairs that sets are drawn from, what their weights follow from, and the sets."""
 
-    pairs: DataFrame  # user_id, item_id
+    pairs: PairRows
     users: DataFrame  # counts, persisted
     items: DataFrame
     of_users: TableTotals
@@ -89,7 +90,9 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig, folder: str) -> lis
     run_id = {"run_id": config.run_id}
     found = read_pairs(spark, config)
     id_type = same_id_types({"heldout": found.heldout})
-    with prepared(found, config.test_sets, folder, config.on_bad_rows, "heldout") as ready:
+    where = config.inputs.heldout or config.inputs.feedback
+    files = pair_files(spark, "heldout", where) if where else None
+    with prepared(found, files, config.test_sets, folder, config.on_bad_rows, "heldout") as ready:
         draws = draw_test_sets(ready.pairs, ready.tables, ready.wanted, folder, ready.of_users.heldout)
         _check_known(draws, config)
         columns = ("user_id", *COUNTED)
@@ -100,7 +103,7 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig, folder: str) -> lis
         lake.put(TEST_SETS, rows, run_id)
         written = [one.rule for one, asked in zip(draws.sets, _asked(config.test_sets), strict=True) if asked.pairs]
         if written:
-            chosen = ready.pairs.mapInArrow(_members(written, ready.tables), TEST_SET_PAIRS.row_ddl(id_type))
+            chosen = ready.pairs.mapped(_members(written, ready.tables), TEST_SET_PAIRS.row_ddl(id_type))
             lake.replace(TEST_SET_PAIRS, chosen, run_id)
         else:
             lake.put(TEST_SET_PAIRS, [], run_id, id_type)
@@ -128,9 +131,16 @@ def read_pairs(spark: SparkSession, config: RunConfig) -> PairTables:
 
 @contextmanager
 def prepared(
-    found: PairTables, asked: Sequence[TestSet], folder: str, on_bad_rows: str, table: str
+    found: PairTables,
+    files: PairFiles | None,
+    asked: Sequence[TestSet],
+    folder: str,
+    on_bad_rows: str,
+    table: str,
 ) -> Iterator[Prepared]:
-    """Counts everything that weights follow from. table: the input that pairs are drawn from, in errors."""
+    """Counts everything that weights follow from. files: of the pairs that are drawn from, if workers can read them;
+    table: their name in errors.
+    """
     bad = bad_rows(found)
     if bad and on_bad_rows == "error":
         rows = "row breaks" if bad.n == 1 else "rows break"
@@ -168,7 +178,10 @@ def prepared(
             share = one.kept_share
             size = None if share is None else size_of_share(share, of_items.heldout)
             wanted.append(Wanted(rule, share, size))
-        yield Prepared(pairs, users, with_caps, of_users, of_items, tables, tuple(wanted), cap, bad.n if bad else 0)
+        every_pair = PairRows(pairs, None if bad else files)  # bad rows are left out by Spark
+        yield Prepared(
+            every_pair, users, with_caps, of_users, of_items, tables, tuple(wanted), cap, bad.n if bad else 0
+        )
     finally:
         for kept in held:
             kept.unpersist()

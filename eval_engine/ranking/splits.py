@@ -8,14 +8,9 @@ task, so that it reads on where it is. Only footers are read here.
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from eval_engine.errors import DataError
-from eval_engine.inputs.dense_file import unreadable
+from eval_engine.inputs.row_groups import row_groups
 from eval_engine.inputs.score_files import Files
 from eval_engine.spark.task_sizes import assign_tasks, partitions_for, wanted_tasks
-from eval_engine.storage.stored_file import open_file
 
 TASK_BYTES = 1280 * 2**20
 READ_BYTES = (
@@ -34,23 +29,6 @@ class Split(NamedTuple):
     end_row: int
     n_bytes: int
     task: int
-
-
-def row_groups(file: str, column: str, table: str = "scores") -> list[tuple[int, int]]:
-    """Rows of each row group, and bytes of the column in it, from the file's footer."""
-    try:
-        with open_file(file) as handle:
-            footer = pq.ParquetFile(handle).metadata
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(file, error, table) from None
-    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-    names = [groups[0].column(c).path_in_schema.split(".")[0] for c in range(footer.num_columns)] if groups else []
-    if groups and column not in names:
-        raise DataError(
-            f"{table}: {file} has no column {column!r}, found {', '.join(names)}. "
-            "All files of a table have the same columns."
-        )
-    return [(group.num_rows, group.column(names.index(column)).total_compressed_size) for group in groups]
 
 
 def plan_splits(files: Files, at_least: int) -> list[Split]:

@@ -25,10 +25,11 @@ from eval_engine.inputs.dense_file import unreadable
 from eval_engine.inputs.file_stamp import Stamped, stamped, unchanged
 from eval_engine.inputs.label_sets import NUMBER, TABLE, probability_column
 from eval_engine.inputs.labels import PROBABILITY
+from eval_engine.inputs.row_groups import row_groups
 from eval_engine.inputs.score_files import Files
 from eval_engine.kernels.user_shards import shards_of_numbers, shards_of_text
 from eval_engine.ranking.long_file import BATCH_ROWS, batches, models_of, spans
-from eval_engine.ranking.splits import Split, row_groups
+from eval_engine.ranking.splits import Split
 from eval_engine.spark.arrow_blobs import Ints, encode_by_key, rebatch
 from eval_engine.spark.task_sizes import assign_tasks
 from eval_engine.spark.worker_process import prepare_worker

@@ -1,4 +1,5 @@
-"""Draws test sets from a table of pairs with Spark: no sort, no join, and four jobs for any number of sets.
+"""Draws test sets from a table of pairs with Spark: no sort, no join, and four jobs for any number of sets. Workers read
+the pairs from the files themselves where they can (inputs/pair_rows.py).
 
     1. Of about two million pairs, chosen by hash, a histogram of keys gives a window around each threshold (window.py).
     2. Every task counts its pairs by user and item (tallies.py), surely drawn ones at once, and writes the counts and
@@ -18,10 +19,11 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError, as_operator_error
+from eval_engine.inputs.pair_rows import PAIR, ROWS_AT_ONCE, PairRows
 from eval_engine.kernels.arrays import Ints
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Worker
@@ -38,8 +40,6 @@ from eval_engine.test_sets.window import DEVIATIONS, Window, bins_of, key_of, wi
 
 SAMPLED = 2_000_000  # pairs of the first histogram, about
 SHARD_NUMBERS = 1 << 24  # counts that a task of the last job adds up at once
-ROWS_AT_ONCE = 1 << 17
-PAIR = ("user_id", "item_id")
 
 
 class Wanted(NamedTuple):
@@ -83,12 +83,9 @@ class _Task(NamedTuple):
 
 
 def draw_test_sets(
-    pairs: DataFrame, tables: CountTables, wanted: Sequence[Wanted], folder: str, n_pairs: int, table: str = "heldout"
+    pairs: PairRows, tables: CountTables, wanted: Sequence[Wanted], folder: str, n_pairs: int, table: str = "heldout"
 ) -> Draws:
-    """Draws the sets. pairs: user_id and item_id; n_pairs: how many, about; folder: for the files of tasks; table: the
-    pairs' name in errors.
-    """
-    pairs = pairs.select(*PAIR)
+    """Draws the sets. n_pairs: how many pairs, about; folder: for the files of tasks; table: the pairs' name in errors."""
     rules, sizes = tuple(one.rule for one in wanted), [one.size for one in wanted]
     one_of = max(1, n_pairs // SAMPLED)
     with as_operator_error():
@@ -115,18 +112,17 @@ def draw_test_sets(
             if edges is not None:
                 break
         assert edges is not None, "a window of 700 standard deviations does not hold the threshold"
-        settled = _settled(pairs, tasks, rules, windows, edges)
+        settled = _settled(pairs.df.sparkSession, tasks, rules, windows, edges)
         return _added(pairs, tables, settled, sizes, tasks, weights, n_shards, table)
 
 
-def _bins(pairs: DataFrame, tables: CountTables, rules: Sequence[SetRule], one_of: int) -> list[tuple[Ints, Ints]]:
+def _bins(pairs: PairRows, tables: CountTables, rules: Sequence[SetRule], one_of: int) -> list[tuple[Ints, Ints]]:
     """The histogram of keys of one of `one_of` pairs, by set."""
     drawn = [n for n, rule in enumerate(rules) if rule.drawn]
     found: list[tuple[list[Ints], list[Ints]]] = [([], []) for _ in rules]
     if drawn:
-        sampled = pairs if one_of == 1 else pairs.where(F.pmod(F.xxhash64(*PAIR), F.lit(one_of)) == 0)
-        rows = sampled.mapInArrow(_binned(tables, rules, drawn), "number INT, bins BINARY, counts BINARY").collect()
-        for row in rows:
+        schema = "number INT, bins BINARY, counts BINARY"
+        for row in pairs.mapped(_binned(tables, rules, drawn), schema, one_of).collect():
             found[row["number"]][0].append(np.frombuffer(row["bins"], np.int64))
             found[row["number"]][1].append(np.frombuffer(row["counts"], np.int64))
     return [_merged(*parts) for parts in found]
@@ -203,7 +199,7 @@ def _n_shards(tables: CountTables, n_sets: int) -> int:
 
 
 def _counted(
-    pairs: DataFrame,
+    pairs: PairRows,
     tables: CountTables,
     rules: Sequence[SetRule],
     windows: Sequence[Window | None],
@@ -241,7 +237,7 @@ def _counted(
             }
         )
 
-    return [_task(row, len(rules)) for row in pairs.mapInArrow(run, schema).collect()]
+    return [_task(row, len(rules)) for row in pairs.mapped(run, schema).collect()]
 
 
 def _task(row: Any, n_sets: int) -> _Task:
@@ -343,7 +339,7 @@ def _edges(
 
 
 def _settled(
-    pairs: DataFrame,
+    spark: SparkSession,
     tasks: Sequence[_Task],
     rules: Sequence[SetRule],
     windows: Sequence[Window | None],
@@ -367,7 +363,7 @@ def _settled(
                 mine = (own["magnitude"] >= low[own["set"]]) & (own["magnitude"] <= high[own["set"]])
                 yield pa.RecordBatch.from_pydict({"found": pa.array([own[mine].tobytes()], pa.binary())})
 
-    rows = pairs.sparkSession.range(0, len(paths), 1, len(paths)).mapInArrow(run, "found BINARY").collect()
+    rows = spark.range(0, len(paths), 1, len(paths)).mapInArrow(run, "found BINARY").collect()
     near = np.concatenate([np.frombuffer(row["found"], CANDIDATE) for row in rows])
     settled = []
     for n, (rule, edge) in enumerate(zip(rules, edges, strict=True)):
@@ -381,7 +377,7 @@ def _settled(
 
 
 def _added(
-    pairs: DataFrame,
+    pairs: PairRows,
     tables: CountTables,
     rules: Sequence[SetRule],
     sizes: Sequence[int | None],
@@ -422,9 +418,9 @@ def _added(
             )
 
     schema = "of STRING, number INT, sums ARRAY<STRING>, size BIGINT, twice BIGINT"
-    rows = pairs.sparkSession.range(0, n_shards, 1, n_shards).mapInArrow(run, schema).collect()
+    rows = pairs.df.sparkSession.range(0, n_shards, 1, n_shards).mapInArrow(run, schema).collect()
     if any(row["twice"] for row in rows):
-        raise _twice(pairs, table)
+        raise _twice(pairs.df, table)
     found: dict[str, list[Variation]] = {}
     for of, totals in (("user", tables.of_users), ("item", tables.of_items)):
         found[of] = []
