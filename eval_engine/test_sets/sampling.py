@@ -1,5 +1,5 @@
-"""Draws test sets from a table of pairs with Spark: no sort, no join, and four jobs for any number of sets. Workers read
-the pairs from the files themselves where they can (inputs/pair_rows.py).
+"""Draws test sets from a table of pairs with Spark: no sort, no join, and four jobs for any number of sets. Workers
+read the pairs from the files themselves where they can (inputs/pair_rows.py).
 
     1. Of about two million pairs, chosen by hash, a histogram of keys gives a window around each threshold (window.py).
     2. Every task counts its pairs by user and item (tallies.py), surely drawn ones at once, and writes the counts and
@@ -85,7 +85,7 @@ class _Task(NamedTuple):
 def draw_test_sets(
     pairs: PairRows, tables: CountTables, wanted: Sequence[Wanted], folder: str, n_pairs: int, table: str = "heldout"
 ) -> Draws:
-    """Draws the sets. n_pairs: how many pairs, about; folder: for the files of tasks; table: the pairs' name in errors."""
+    """Draws the sets. n_pairs: how many, about; folder: for the files of tasks; table: the pairs' name in errors."""
     rules, sizes = tuple(one.rule for one in wanted), [one.size for one in wanted]
     one_of = max(1, n_pairs // SAMPLED)
     with as_operator_error():
@@ -207,7 +207,10 @@ def _counted(
     folder: str,
 ) -> list[_Task]:
     """Counts all pairs, each task into a file."""
-    schema = "path STRING, sure BINARY, fine BINARY, sums BINARY, counts BINARY, ends BINARY, n_pairs BIGINT, n_unknown BIGINT"
+    schema = (
+        "path STRING, sure BINARY, fine BINARY, sums BINARY, counts BINARY, ends BINARY, n_pairs BIGINT, "
+        "n_unknown BIGINT"
+    )
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
