@@ -1,10 +1,10 @@
 """Runs of the whole DAG on a small world: Airflow, spark-submit and Delta are real, and so are the kill and the bad
 data. The tests follow on one another, as the days of a platform do."""
 
-import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,9 +24,10 @@ def kill_stage(lake: Path, stage: str, ended: Event) -> list[int]:
         if list(lake.glob(f"runs/*/stage={stage}/*.parquet")):
             killed = []
             for process in psutil.Process().children(recursive=True):
-                if any(word.endswith(f"/{stage}.py") for word in process.cmdline()):
-                    os.kill(process.pid, signal.SIGKILL)
-                    killed.append(process.pid)
+                with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or is a zombie
+                    if any(word.endswith(f"/{stage}.py") for word in process.cmdline()):
+                        process.send_signal(signal.SIGKILL)
+                        killed.append(process.pid)
             return killed
     return []
 
