@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -57,7 +56,7 @@ class PairRows(NamedTuple):
     def mapped(self, worker: Worker, ddl: str, one_of: int = 1) -> DataFrame:
         """The rows that a worker function gives for batches of pairs; of about one of `one_of` pairs, by their hash."""
         if self.source is None:
-            some = self.df if one_of == 1 else self.df.where(F.pmod(F.xxhash64(*PAIR), F.lit(one_of)) == 0)
+            some = self.df if one_of == 1 else self.df.where(F.xxhash64(*PAIR) < F.lit(_below(one_of)))
             return some.mapInArrow(worker, ddl)
         source, spans = self.source, spans_of(self.source)
 
@@ -110,8 +109,13 @@ def _read(source: PairFiles, spans: list[Span], one_of: int) -> Iterator[pa.Reco
                 )
             if one_of > 1:
                 hashes = xxhash64(pairs.column(1), xxhash64(pairs.column(0)))
-                pairs = pairs.filter(pa.array(np.mod(hashes, one_of) == 0))
+                pairs = pairs.filter(pa.array(hashes < _below(one_of)))
             yield pairs
+
+
+def _below(one_of: int) -> int:
+    """One of `one_of` hashes, which are BIGINT, is below this number."""
+    return -(2**63) + 2**64 // one_of
 
 
 def _plain(ids: pa.Array) -> pa.Array:

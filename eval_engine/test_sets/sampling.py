@@ -167,7 +167,7 @@ def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         waiting.append(batch)
         if sum(part.num_rows for part in waiting) >= ROWS_AT_ONCE:
-            yield pa.concat_batches(waiting)
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting = []
     if waiting:
         yield pa.concat_batches(waiting)
@@ -289,28 +289,40 @@ def _write(path: str, tallies: Tallies, codes: _Codes, n_shards: int) -> None:
     system.create_dir(place.rsplit("/", 1)[0], recursive=True)
     with system.open_output_stream(place) as stream, pa.ipc.new_file(stream, SHARD) as writer:
         for shard in range(n_shards):
-            parts: list[bytes] = []
+            parts: list[npt.NDArray[Any]] = []
             for table, ends in zip((tallies.users, tallies.items), places, strict=True):
                 low, high = ends[shard : shard + 2]
                 some = np.flatnonzero(table[low:high, -1]) + low  # every pair counts in the last column
-                parts += [some.astype(np.int32).tobytes(), table[some].tobytes()]
+                parts += [some.astype(np.int32), table[some]]
             for own, name, ends in zip(by, ("user", "item"), places, strict=True):
                 first, last = np.searchsorted(own[name], ends[shard : shard + 2])
-                parts.append(own[first:last].tobytes())
-            parts.append(np.concatenate([np.empty(0, np.int64), *codes.shards[shard]]).tobytes())
-            writer.write_batch(
-                pa.RecordBatch.from_arrays([pa.array([x], pa.large_binary()) for x in parts], schema=SHARD)
-            )
-        parts = [b"", b"", b"", b"", candidates.tobytes(), b"", b""]
-        writer.write_batch(pa.RecordBatch.from_arrays([pa.array([x], pa.large_binary()) for x in parts], schema=SHARD))
+                parts.append(own[first:last])
+            parts.append(np.concatenate([np.empty(0, np.int64), *codes.shards[shard]]))
+            codes.shards[shard].clear()
+            writer.write_batch(_one_row(parts))
+        nothing = np.empty(0, np.int8)
+        writer.write_batch(_one_row([nothing, nothing, nothing, nothing, candidates, nothing, nothing]))
 
 
-def _read(path: str, shard: int) -> dict[str, bytes]:
+def _one_row(parts: Sequence[npt.NDArray[Any]]) -> pa.RecordBatch:
+    """A row of SHARD, its bytes not copied."""
+    columns = [
+        pa.Array.from_buffers(
+            pa.large_binary(),
+            1,
+            [None, pa.py_buffer(np.array([0, part.nbytes])), pa.py_buffer(np.ascontiguousarray(part).view(np.uint8))],
+        )
+        for part in parts
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SHARD)
+
+
+def _read(path: str, shard: int) -> dict[str, pa.Buffer]:
     """The parts of one range, -1 for the candidates of all."""
     with open_file(path) as handle:
         file = pa.ipc.open_file(handle)
         batch = file.get_batch(shard % file.num_record_batches)
-        return {name: batch.column(n)[0].as_py() for n, name in enumerate(SHARD.names)}
+        return {name: batch.column(n)[0].as_buffer() for n, name in enumerate(SHARD.names)}
 
 
 def _weights(rules: Sequence[SetRule], tasks: Sequence[_Task]) -> dict[Any, WeightTally]:
@@ -451,7 +463,7 @@ def _added(
 
 
 def _counts(
-    parts: Sequence[dict[str, bytes]],
+    parts: Sequence[dict[str, pa.Buffer]],
     of: str,
     n: int,
     shard: int,
