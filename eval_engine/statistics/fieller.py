@@ -26,7 +26,7 @@ def ratio_interval(of: Moments, c: float) -> tuple[float, float]:
 
     >>> low, high = ratio_interval(Moments(1.1, 1.0, 0.01**2, 0.01**2), 1.96)
     >>> round(low, 4), round(high, 4)
-    (1.0714, 1.1295)
+    (1.0713, 1.1296)
     """
     square = c * c
     leading = of.b**2 - square * of.variance_b

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from eval_engine.lake.lake import Lake
 from eval_engine.tables import PROPENSITY_USERS, TABLES, TRIALS, Table
+from jobs import gate, merge
 from jobs.cli import load
 from jobs.train import run as train
 
@@ -34,9 +35,14 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
     run.tables["segments"] = pa.table({"user_id": run.users, "segment": pa.array(["a", "b"] * (len(run.users) // 2))})
     run.config["slices"] = {"users": [{"path": str(run.folder / "in/segments"), "by": ["segment"]}]}
     run.config["train"] = {"scores": str(run.folder / "made"), "models": [{"name": "pop", "kind": "popularity"}]}
+    rule = {"name": "ü", "kind": "quality", "rule": "uniform_exposure", "on_fail": "warn"}
+    run.config |= {"run_id": "manual__2026-11-17T00:00:00+00:00", "window": 7, "gates": {"rules": [rule]}}
     run.write()
-    train(load(run.folder / "run.yaml"), Console(quiet=True))
+    config = load(run.folder / "run.yaml")
+    train(config, Console(quiet=True))
     run.run(spark)
+    for stage in (merge, gate):
+        stage.run(config, Console(quiet=True))
     return run
 
 
@@ -73,7 +79,8 @@ def test_every_reader_reads_the_same(odd_run: Any, spark: SparkSession, table: T
     assert expected or table == PROPENSITY_USERS  # of one method only: tests/jobs/test_propensity.py
     for column in table.partitions:
         assert not pc.any(pc.is_null(DeltaTable(uri).to_pyarrow_table().column(column))).as_py()
-    by_spark = Lake(spark, odd_run.config["lake"]).read(table, "small")
+    lake, run_id = Lake(spark, odd_run.config["lake"]), odd_run.config["run_id"]
+    by_spark = lake.read(table, run_id).unionByName(lake.read(table, f"{run_id}.window"))
     assert texts(by_spark.toArrow()) == expected
     broken = " OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules)
     assert not broken or by_spark.where(broken).isEmpty()

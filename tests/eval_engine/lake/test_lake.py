@@ -18,6 +18,7 @@ from eval_engine.lake.lake import Lake
 from eval_engine.tables import (
     AGREEMENT,
     ESTIMATES,
+    GATES,
     PROPENSITIES,
     PROPENSITY_CALIBRATION,
     PROPENSITY_FITS,
@@ -53,7 +54,8 @@ OTHERS = (
     TEST_SET_USERS,
     TEST_SET_ITEMS,
     TEST_SET_PAIRS,
-)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py
+    GATES,
+)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py, test_gate.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
