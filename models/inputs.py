@@ -24,7 +24,7 @@ from eval_engine.inputs.csv_table import (
     typed_rows,
 )
 from eval_engine.inputs.input_format import input_format
-from eval_engine.lake.commits import delta_uri
+from eval_engine.lake.commits import delta_uri, native_files
 from eval_engine.storage.stored_file import full_path, spelled, unreachable
 
 MEANINGS = dict.fromkeys(("value", "exposure_probability", "propensity"), "value") | {
@@ -113,7 +113,7 @@ def _open(source: Input) -> ds.Dataset:
         )
     try:
         if kind == "delta":
-            return DeltaTable(delta_uri(source.path)).to_pyarrow_dataset()
+            return DeltaTable(delta_uri(source.path)).to_pyarrow_dataset(filesystem=native_files(source.path))
         return ds.dataset(spelled(source.path, "arrow"), format=kind, partitioning="hive")
     except DeltaError as error:
         raise DataError(

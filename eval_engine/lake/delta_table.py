@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from eval_engine.errors import DataError, LakeError
 from eval_engine.lake.arrow_schema import arrow_schema
-from eval_engine.lake.commits import TRIES, active_files, delta_uri, disk_path
+from eval_engine.lake.commits import TRIES, active_files, delta_uri, disk_path, native_files
 from eval_engine.storage.stored_file import full_path, located
 from eval_engine.tables import Table
 
@@ -190,7 +190,7 @@ def damaged(files: Iterable[StoredFile]) -> dict[str, str]:
 def rows_of(uri: str, table: Table, where: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of some partitions of a small table; None in a column that an older version's table lacks."""
     filters = [(name, "=", value) for name, value in where.items()]
-    stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters or None)
+    stored = DeltaTable(delta_uri(uri)).to_pyarrow_table(filters=filters or None, filesystem=native_files(uri))
     maps = [field.name for field in stored.schema if pa.types.is_map(field.type)]
     rows = [dict.fromkeys(table.names) | row for row in stored.to_pylist()]
     for row in rows:

@@ -1,5 +1,7 @@
 """Written tables, by whichever way they were written: rules, small rows, and what two ways read of them."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,6 +83,19 @@ def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSe
             row.pop("started_at", None)  # Spark tells it in the zone of the driver
         assert ours == theirs
         assert ours
+
+
+def test_processes_that_read_a_table_end_as_they_should(finished_run: Any) -> None:
+    read = (
+        "from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import RUNS; "
+        f"print(len(rows_of({finished_run.config['lake'] + '/runs'!r}, RUNS, {{'run_id': 'small'}})))"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", read], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(12)
+    ]
+    ended = [(*process.communicate(), process.returncode) for process in started]
+    assert {(said, status) for said, _, status in ended} == {(b"2\n", 0)}, ended
 
 
 def test_few_rows_take_the_place_of_a_stage_only(tmp_path: Path, spark: SparkSession) -> None:
