@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         ure_recall_micro,
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
+    from eval_engine.popularity.classes import PopularityClasses, popularity_classes
     from eval_engine.propensity.power_law import PowerLaw, power_law
     from eval_engine.statistics.comparison import Comparison
     from eval_engine.statistics.simpson import simpson_of_counts
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Estimate",
+    "PopularityClasses",
     "PowerLaw",
     "RankFacts",
     "TestSetWeights",
@@ -122,6 +124,7 @@ __all__ = [
     "ips_dcg",
     "ips_rbp",
     "ips_recall",
+    "popularity_classes",
     "power_law",
     "rank_facts",
     "simpson_of_counts",
@@ -162,11 +165,13 @@ __all__ = [
 
 HOME = {
     "Comparison": "eval_engine.statistics.comparison",
+    "PopularityClasses": "eval_engine.popularity.classes",
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "TestSetWeights": "eval_engine.test_sets.weights",
     "cap_test_set": "eval_engine.test_sets.cap",
     "draw_test_set": "eval_engine.test_sets.draw",
+    "popularity_classes": "eval_engine.popularity.classes",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
     "simpson_of_counts": "eval_engine.statistics.simpson",

@@ -710,6 +710,51 @@ PROPENSITY_CALIBRATION = Table(
     key=("run_id", "group"),
     rules=("n_items >= 0",),
 )
+POPULARITY = Table(
+    name="popularity",
+    about="The items of the catalogue: how often each was trained on as a positive, and its popularity class "
+    "(docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        Column("item_id", ID, "Item.", nullable=False),
+        Column("count", BIGINT, "Number of training pairs of the item that are positives.", nullable=False),
+        Column("class", STRING, "unseen (count 0), low, middle or high.", nullable=False),
+    ),
+    key=("run_id", "item_id"),
+    rules=("count >= 0", "class IN ('unseen', 'low', 'middle', 'high')", "(class = 'unseen') = (count = 0)"),
+)
+POPULARITY_CLASSES = Table(
+    name="popularity_classes",
+    about="How the popularity classes of a run were made: one row per run (docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        Column("method", STRING, "elbow, elbow_log, share or quantile.", nullable=False),
+        Column("used", STRING, "The method that was used: quantile, where the curve has no elbows.", nullable=False),
+        Column("low_at_most", DOUBLE, "Class low: items with at most this count, and at least 1.", nullable=False),
+        Column("high_above", DOUBLE, "Class high: items with a larger count.", nullable=False),
+        Column("n_users", BIGINT, "Number of users with a training positive.", nullable=False),
+        Column("n_items", BIGINT, "Number of items of the catalogue.", nullable=False),
+        Column("n_unseen", BIGINT, "Number of items without a training positive.", nullable=False),
+        Column("n_low", BIGINT, "Number of items of class low.", nullable=False),
+        Column("n_middle", BIGINT, "Number of items of class middle.", nullable=False),
+        Column("n_high", BIGINT, "Number of items of class high.", nullable=False),
+        Column("n_low_least", BIGINT, "Smallest class low over nearby smoothing windows; NULL without elbows."),
+        Column("n_low_most", BIGINT, "Largest class low over these."),
+        Column("n_high_least", BIGINT, "Smallest class high over these."),
+        Column("n_high_most", BIGINT, "Largest class high over these."),
+        Column("fragile", BOOLEAN, "Whether low or high changes by more than a quarter over these.", nullable=False),
+        Column("reason", STRING, "Why another method was used than the one asked for; NULL if it was not."),
+        Column("remark", STRING, "What makes the classes doubtful; NULL if nothing was found."),
+        Column("n_bad_rows", BIGINT, "Number of training pairs that broke a rule and count nowhere.", nullable=False),
+        Column("counts", Map(BIGINT, BIGINT), "Number of items by count: the curve.", nullable=False),
+    ),
+    key=("run_id",),
+    rules=(
+        "used IN ('elbow', 'elbow_log', 'share', 'quantile')",
+        "low_at_most <= high_above",
+        "n_unseen + n_low + n_middle + n_high = n_items",
+    ),
+)
 
 TEST_SETS = Table(
     name="test_sets",
@@ -835,6 +880,8 @@ TABLES = (
     PROPENSITY_USERS,
     PROPENSITY_FITS,
     PROPENSITY_CALIBRATION,
+    POPULARITY,
+    POPULARITY_CLASSES,
     TEST_SETS,
     TEST_SET_USERS,
     TEST_SET_ITEMS,

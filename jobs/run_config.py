@@ -10,6 +10,7 @@ from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
 from eval_engine.evaluation.days import Window
 from eval_engine.inputs.split_settings import Random, Split
+from eval_engine.popularity.settings import Popularity
 from eval_engine.propensity.settings import Propensity
 from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
 from eval_engine.storage.stored_file import full_path
@@ -27,6 +28,9 @@ class RunConfig(Evaluation):
     split: Split | None = Field(None, description="jobs/split.py makes inputs.feedback and inputs.heldout of this log")
     propensity: Propensity | None = Field(
         None, description="jobs/propensity.py makes the propensities of logged pairs in this way"
+    )
+    popularity: Popularity | None = Field(
+        None, description="jobs/popularity.py puts the items into classes of popularity in this way"
     )
     test_sets: TestSets | None = Field(
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
@@ -69,6 +73,8 @@ class RunConfig(Evaluation):
             raise ValueError(
                 "propensity: naive_bayes needs P(value) from a random sample, so inputs.exposures is needed"
             )
+        if self.popularity and self.inputs.feedback is None:
+            raise ValueError("popularity counts training pairs, so inputs.feedback is needed")
         if self.test_sets and self.inputs.heldout is None:
             raise ValueError("test_sets are drawn from held-out pairs, so inputs.heldout is needed")
         self._seeds_apart()
