@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.popularity.classes import PopularityClasses, popularity_classes
     from eval_engine.propensity.power_law import PowerLaw, power_law
+    from eval_engine.statistics.bqs import bqs
     from eval_engine.statistics.comparison import Comparison
     from eval_engine.statistics.simpson import simpson_of_counts
     from eval_engine.statistics.steiger import steiger
@@ -90,6 +91,7 @@ __all__ = [
     "PowerLaw",
     "RankFacts",
     "TestSetWeights",
+    "bqs",
     "cap_test_set",
     "clipped_auc",
     "clipped_dcg",
@@ -169,6 +171,7 @@ HOME = {
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "TestSetWeights": "eval_engine.test_sets.weights",
+    "bqs": "eval_engine.statistics.bqs",
     "cap_test_set": "eval_engine.test_sets.cap",
     "draw_test_set": "eval_engine.test_sets.draw",
     "popularity_classes": "eval_engine.popularity.classes",

@@ -755,6 +755,40 @@ POPULARITY_CLASSES = Table(
         "n_unseen + n_low + n_middle + n_high = n_items",
     ),
 )
+BQS = Table(
+    name="bqs",
+    about="The balanced quality score of debiased models against their baselines: per repeat, and the mean over repeats "
+    "(docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("slice", STRING, "Group that should gain, such as 'popularity=low'.", nullable=False),
+        Column("baseline", STRING, "Name of the model without debiasing, without #repeat.", nullable=False),
+        Column("debiased", STRING, "Name of the debiased model, without #repeat.", nullable=False),
+        Column("repeat", INT, "Number of the repeat; 0: the mean over repeats, or a run without.", nullable=False),
+        Column("value", DOUBLE, "Score: 0.5 of a baseline against itself, at most 0.881; NULL where undefined."),
+        Column("low", DOUBLE, "Lower end of the interval over users."),
+        Column("high", DOUBLE, "Upper end."),
+        Column("confidence", DOUBLE, "Confidence of the interval."),
+        Column("repeats_sd", DOUBLE, "Standard deviation over repeats; NULL for one repeat."),
+        Column("n_repeats", INT, "Number of repeats in the row.", nullable=False),
+        Column("quality", DOUBLE, "Quality of the debiased model over everything."),
+        Column("baseline_quality", DOUBLE, "Quality of the baseline."),
+        Column("group_quality", DOUBLE, "Quality of the debiased model in the group."),
+        Column("baseline_group_quality", DOUBLE, "Quality of the baseline in the group."),
+        Column("gain", DOUBLE, "quality - baseline_quality."),
+        Column("group_gain", DOUBLE, "group_quality - baseline_group_quality."),
+        Column("a", DOUBLE, "How much a loss is punished.", nullable=False),
+        Column("anova_p", DOUBLE, "p-value that techniques of the baseline do not differ, with repeats as blocks."),
+        Column("anova_p_holm", DOUBLE, "The same, adjusted for all tables of the run."),
+        Column("place", STRING, "best or second among the baseline's techniques, if these differ; else NULL."),
+        Column("reason", STRING, "Why there is no value; NULL if there is one."),
+    ),
+    key=("run_id", "estimator", "metric", "k", "slice", "baseline", "debiased", "repeat"),
+    rules=("value IS NULL OR (value >= 0 AND value <= 1)", "repeat >= 0", "place IN ('best', 'second')"),
+)
 
 TEST_SETS = Table(
     name="test_sets",
@@ -882,6 +916,7 @@ TABLES = (
     PROPENSITY_CALIBRATION,
     POPULARITY,
     POPULARITY_CLASSES,
+    BQS,
     TEST_SETS,
     TEST_SET_USERS,
     TEST_SET_ITEMS,
