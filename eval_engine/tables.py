@@ -257,6 +257,10 @@ ESTIMATES = Table(
         Column("draws_sd", DOUBLE, "Standard deviation over these draws; NULL for a single one."),
         Column("anytime_low", DOUBLE, "Lower end of the interval that holds at every look; NULL unless asked for."),
         Column("anytime_high", DOUBLE, "Upper end of it."),
+        Column(
+            "numerator", DOUBLE, "Sum of the numerators of users; of raw_recall: hits. NULL where values are combined."
+        ),
+        Column("denominator", DOUBLE, "Sum of their denominators; of raw_recall: positives."),
     ),
     key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(

@@ -15,7 +15,7 @@ from eval_engine.popularity.settings import Popularity
 from eval_engine.propensity.settings import Propensity
 from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
 from eval_engine.storage.stored_file import full_path
-from eval_engine.studies.settings import SimpsonStudy, Study, WtdStudy
+from eval_engine.studies.settings import BqsStudy, SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
 from models.spec.debiased import debiased_pairs
 from models.spec.train import Train
@@ -56,6 +56,8 @@ class RunConfig(Evaluation):
             self._ready_for(self.study)
         elif isinstance(self.study, WtdStudy):
             self._ready_for_runs(self.study)
+        elif isinstance(self.study, BqsStudy):
+            self._ready_for_scores(self.study)
         elif self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users "
@@ -175,6 +177,19 @@ class RunConfig(Evaluation):
         if study.show not in self.evaluate.strata:
             shown = f"{{kind: {study.show.kind}, n: {study.show.n}}}"
             raise ValueError(f"study.show: {shown} is not among evaluate.strata, so that it has no estimates")
+
+    def _ready_for_scores(self, study: BqsStudy) -> None:
+        """What a study of debiased models needs is there."""
+        if self.bqs is None:
+            raise ValueError("study compares debiased models with their baselines, so the section bqs is needed")
+        known = {(metric.base, metric.k) for metric in self.bqs.metrics}
+        if missing := [f"{name}@{k}" for name in study.qualities for k in study.k if (name, k) not in known]:
+            raise ValueError(f"study: {missing[0]} is not among bqs.metrics")
+        asked = {(metric.base, metric.k) for metric in self.evaluate.metrics}
+        lists = ("arp", "aplt", "p_reo", "exposure_share")
+        needed = [(name, k) for name in lists for k in study.k] + [("recall", study.show), ("raw_recall", study.show)]
+        if missing := [f"{name}@{k}" for name, k in needed if (name, k) not in asked]:
+            raise ValueError(f"study: {missing[0]} is not among evaluate.metrics")
 
     @property
     def has_runs_of_its_own(self) -> bool:

@@ -132,6 +132,6 @@ def _estimand(estimator: Estimator, mean: str, kernel: Kernel) -> str:
     caveats = [kernel.sampled] if estimator.sampled and kernel.sampled else []
     caveats += [estimator.caveat] if estimator.caveat else []
     end = "".join(f"; {caveat}" for caveat in caveats)
-    if mean in ("micro", "pairs"):
+    if mean in ("micro", "pairs", "raw"):
         return f"{kernel.quantity[0].upper()}{kernel.quantity[1:]}{over}, all users taken together{end}."
     return f"The mean of {kernel.quantity}{over} over {words.counted}{end}."

@@ -584,6 +584,8 @@ def _described_row(group: _Group, model: _Model, estimand: str, reason: str | No
         "n_unknown": model.sums.n_unknown,
         "left_out": group.about.left_out,
         "estimand": estimand,
+        "numerator": None if group.combined is not None or group.about.lists else model.sums.a / SCALE,
+        "denominator": None if group.combined is not None or group.about.lists else model.sums.b / SCALE,
         "reason": reason,
     }
 

@@ -5,6 +5,7 @@
     micro   of all pairs of all users together
     recommended   of top lists: each item of a list counts as a positive at its place (estimators/lists.py)
     pairs   of held-out positives, all users together
+    raw     of all pairs of all users together, unweighted
 
 Of weighted pairs (ips.py), where c is the gain of a positive:
 

@@ -22,8 +22,6 @@ def raw_recall(labelled: Labelled, k: int, ties: str) -> Terms:
 RAW_RECALL = MetricKernel(
     "raw_recall",
     at_k=True,
-    means={
-        "micro": Kernel(raw_recall, "positive", "the share of labelled positives that are in the top k, unweighted")
-    },
+    means={"raw": Kernel(raw_recall, "positive", "the share of labelled positives that are in the top k, unweighted")},
     compared_as=None,
 )

@@ -31,9 +31,7 @@ def test_scores_per_repeat_and_their_mean() -> None:
     ]
     by_key = {(row["debiased"], row["repeat"]): row for row in rows}
     for n in (1, 2, 3):
-        q = [
-            values[name] for values, name in zip([whole.values] * 2 + [group.values] * 2, [f"m_ips#{n}", f"m#{n}"] * 2)
-        ]
+        q = [one.values[f"{name}#{n}"] for one in (whole, group) for name in ("m_ips", "m")]
         row = by_key["m_ips", n]
         assert row["value"] == pytest.approx(bqs(*q, a=10))
         assert row["low"] < row["value"] < row["high"]
