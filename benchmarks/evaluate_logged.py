@@ -133,7 +133,7 @@ def less_of(asked: RunConfig) -> RunConfig:
 def profile(spark: SparkSession, lake: Lake, asked: RunConfig, n_lines: int) -> None:
     """Prints where the time goes when one file of ranks is added up."""
     file = lake.files(RANKS, asked.run_id)[0]
-    with evaluate.slices_of(spark, lake, asked) as (slices, propensities):
+    with evaluate.slices_of(spark, lake, asked) as (slices, propensities, _):
         spec = evaluate.spec_of(asked, slices, propensities)
 
         def summed() -> float:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         full_ndcg_mean,
         full_precision,
         full_r_precision,
+        full_raw_recall,
         full_rbp,
         full_recall,
         full_recall_micro,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         holdout_r_precision,
         holdout_rbp,
         holdout_recall,
+        holdout_sampled_hit_rate,
         ips_dcg,
         ips_rbp,
         ips_recall,
@@ -68,13 +70,16 @@ if TYPE_CHECKING:
         ure_map,
         ure_ndcg,
         ure_precision,
+        ure_raw_recall,
         ure_rbp,
         ure_recall,
         ure_recall_balanced,
         ure_recall_micro,
     )
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
+    from eval_engine.popularity.classes import PopularityClasses, popularity_classes
     from eval_engine.propensity.power_law import PowerLaw, power_law
+    from eval_engine.statistics.bqs import bqs
     from eval_engine.statistics.comparison import Comparison
     from eval_engine.statistics.simpson import simpson_of_counts
     from eval_engine.statistics.steiger import steiger
@@ -85,9 +90,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Estimate",
+    "PopularityClasses",
     "PowerLaw",
     "RankFacts",
     "TestSetWeights",
+    "bqs",
     "cap_test_set",
     "clipped_auc",
     "clipped_dcg",
@@ -106,6 +113,7 @@ __all__ = [
     "full_ndcg_mean",
     "full_precision",
     "full_r_precision",
+    "full_raw_recall",
     "full_rbp",
     "full_recall",
     "full_recall_micro",
@@ -119,9 +127,11 @@ __all__ = [
     "holdout_r_precision",
     "holdout_rbp",
     "holdout_recall",
+    "holdout_sampled_hit_rate",
     "ips_dcg",
     "ips_rbp",
     "ips_recall",
+    "popularity_classes",
     "power_law",
     "rank_facts",
     "simpson_of_counts",
@@ -154,6 +164,7 @@ __all__ = [
     "ure_map",
     "ure_ndcg",
     "ure_precision",
+    "ure_raw_recall",
     "ure_rbp",
     "ure_recall",
     "ure_recall_balanced",
@@ -162,11 +173,14 @@ __all__ = [
 
 HOME = {
     "Comparison": "eval_engine.statistics.comparison",
+    "PopularityClasses": "eval_engine.popularity.classes",
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "TestSetWeights": "eval_engine.test_sets.weights",
+    "bqs": "eval_engine.statistics.bqs",
     "cap_test_set": "eval_engine.test_sets.cap",
     "draw_test_set": "eval_engine.test_sets.draw",
+    "popularity_classes": "eval_engine.popularity.classes",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
     "simpson_of_counts": "eval_engine.statistics.simpson",

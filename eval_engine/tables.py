@@ -257,6 +257,10 @@ ESTIMATES = Table(
         Column("draws_sd", DOUBLE, "Standard deviation over these draws; NULL for a single one."),
         Column("anytime_low", DOUBLE, "Lower end of the interval that holds at every look; NULL unless asked for."),
         Column("anytime_high", DOUBLE, "Upper end of it."),
+        Column(
+            "numerator", DOUBLE, "Sum of the numerators of users; of raw_recall: hits. NULL where values are combined."
+        ),
+        Column("denominator", DOUBLE, "Sum of their denominators; of raw_recall: positives."),
     ),
     key=("run_id", "model", "estimator", "metric", "k", "slice"),
     rules=(
@@ -710,6 +714,85 @@ PROPENSITY_CALIBRATION = Table(
     key=("run_id", "group"),
     rules=("n_items >= 0",),
 )
+POPULARITY = Table(
+    name="popularity",
+    about="The items of the catalogue: how often each was trained on as a positive, and its popularity class "
+    "(docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        Column("item_id", ID, "Item.", nullable=False),
+        Column("count", BIGINT, "Number of training pairs of the item that are positives.", nullable=False),
+        Column("class", STRING, "unseen (count 0), low, middle or high.", nullable=False),
+    ),
+    key=("run_id", "item_id"),
+    rules=("count >= 0", "class IN ('unseen', 'low', 'middle', 'high')", "(class = 'unseen') = (count = 0)"),
+)
+POPULARITY_CLASSES = Table(
+    name="popularity_classes",
+    about="How the popularity classes of a run were made: one row per run (docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        Column("method", STRING, "elbow, elbow_log, share or quantile.", nullable=False),
+        Column("used", STRING, "The method that was used: quantile, where the curve has no elbows.", nullable=False),
+        Column("low_at_most", DOUBLE, "Class low: items with at most this count, and at least 1.", nullable=False),
+        Column("high_above", DOUBLE, "Class high: items with a larger count.", nullable=False),
+        Column("n_users", BIGINT, "Number of users with a training positive.", nullable=False),
+        Column("n_items", BIGINT, "Number of items of the catalogue.", nullable=False),
+        Column("n_unseen", BIGINT, "Number of items without a training positive.", nullable=False),
+        Column("n_low", BIGINT, "Number of items of class low.", nullable=False),
+        Column("n_middle", BIGINT, "Number of items of class middle.", nullable=False),
+        Column("n_high", BIGINT, "Number of items of class high.", nullable=False),
+        Column("n_low_least", BIGINT, "Smallest class low over nearby smoothing windows; NULL without elbows."),
+        Column("n_low_most", BIGINT, "Largest class low over these."),
+        Column("n_high_least", BIGINT, "Smallest class high over these."),
+        Column("n_high_most", BIGINT, "Largest class high over these."),
+        Column("fragile", BOOLEAN, "Whether low or high changes by more than a quarter over these.", nullable=False),
+        Column("reason", STRING, "Why another method was used than the one asked for; NULL if it was not."),
+        Column("remark", STRING, "What makes the classes doubtful; NULL if nothing was found."),
+        Column("n_bad_rows", BIGINT, "Number of training pairs that broke a rule and count nowhere.", nullable=False),
+        Column("counts", Map(BIGINT, BIGINT), "Number of items by count: the curve.", nullable=False),
+    ),
+    key=("run_id",),
+    rules=(
+        "used IN ('elbow', 'elbow_log', 'share', 'quantile')",
+        "low_at_most <= high_above",
+        "n_unseen + n_low + n_middle + n_high = n_items",
+    ),
+)
+BQS = Table(
+    name="bqs",
+    about="The balanced quality score of debiased models against their baselines: per repeat, and the mean over repeats "
+    "(docs/popularity.md).",
+    columns=(
+        RUN_ID,
+        ESTIMATOR,
+        METRIC,
+        K,
+        Column("slice", STRING, "Group that should gain, such as 'popularity=low'.", nullable=False),
+        Column("baseline", STRING, "Name of the model without debiasing, without #repeat.", nullable=False),
+        Column("debiased", STRING, "Name of the debiased model, without #repeat.", nullable=False),
+        Column("repeat", INT, "Number of the repeat; 0: the mean over repeats, or a run without.", nullable=False),
+        Column("value", DOUBLE, "Score: 0.5 of a baseline against itself, at most 0.881; NULL where undefined."),
+        Column("low", DOUBLE, "Lower end of the interval over users."),
+        Column("high", DOUBLE, "Upper end."),
+        Column("confidence", DOUBLE, "Confidence of the interval."),
+        Column("repeats_sd", DOUBLE, "Standard deviation over repeats; NULL for one repeat."),
+        Column("n_repeats", INT, "Number of repeats in the row.", nullable=False),
+        Column("quality", DOUBLE, "Quality of the debiased model over everything."),
+        Column("baseline_quality", DOUBLE, "Quality of the baseline."),
+        Column("group_quality", DOUBLE, "Quality of the debiased model in the group."),
+        Column("baseline_group_quality", DOUBLE, "Quality of the baseline in the group."),
+        Column("gain", DOUBLE, "quality - baseline_quality."),
+        Column("group_gain", DOUBLE, "group_quality - baseline_group_quality."),
+        Column("a", DOUBLE, "How much a loss is punished.", nullable=False),
+        Column("anova_p", DOUBLE, "p-value that techniques of the baseline do not differ, with repeats as blocks."),
+        Column("anova_p_holm", DOUBLE, "The same, adjusted for all tables of the run."),
+        Column("place", STRING, "best or second among the baseline's techniques, if these differ; else NULL."),
+        Column("reason", STRING, "Why there is no value; NULL if there is one."),
+    ),
+    key=("run_id", "estimator", "metric", "k", "slice", "baseline", "debiased", "repeat"),
+    rules=("value IS NULL OR (value >= 0 AND value <= 1)", "repeat >= 0", "place IN ('best', 'second')"),
+)
 
 TEST_SETS = Table(
     name="test_sets",
@@ -835,6 +918,9 @@ TABLES = (
     PROPENSITY_USERS,
     PROPENSITY_FITS,
     PROPENSITY_CALIBRATION,
+    POPULARITY,
+    POPULARITY_CLASSES,
+    BQS,
     TEST_SETS,
     TEST_SET_USERS,
     TEST_SET_ITEMS,

@@ -26,8 +26,10 @@ from eval_engine.errors import ConfigError, DataError, as_operator_error
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.test_set import TEST_SET
 from eval_engine.evaluation.anytime import with_sequences
+from eval_engine.evaluation.bqs_rows import with_anova
 from eval_engine.evaluation.label_set_users import UsersBySets, users_by_sets
 from eval_engine.evaluation.model_ranks import ModelRanks
+from eval_engine.evaluation.popularity_tables import PopularityTables, popularity_tables
 from eval_engine.evaluation.propensity_strata import (
     NO_STRATA,
     HeldoutPairs,
@@ -49,6 +51,8 @@ from eval_engine.evaluation.statistics_plan import (
     user_metrics,
 )
 from eval_engine.evaluation.test_set_slices import slicing_of
+from eval_engine.inputs.label_sets import pair_columns
+from eval_engine.inputs.read import read_input
 from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import write_file
 from eval_engine.ranking.ranks_files import unusable_ranks
@@ -56,6 +60,8 @@ from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.storage.stored_file import located, open_file
 from eval_engine.tables import (
     CATALOGUE,
+    POPULARITY,
+    POPULARITY_CLASSES,
     PROPENSITIES,
     PROPENSITY_FITS,
     PROPENSITY_USERS,
@@ -96,10 +102,10 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         planned_once(spark),
         batches_by_bytes(spark),
         spark_progress(spark, console, "Evaluating"),
-        slices_of(spark, lake, config) as (slices, propensities),
+        slices_of(spark, lake, config) as (slices, propensities, popularity),
         test_sets_of(lake, config) as test_sets,
     ):
-        spec = spec_of(config, slices, propensities, test_sets)
+        spec = spec_of(config, slices, propensities, test_sets, popularity)
         n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
         users = users_by_sets(one_model(spark, lake, config.run_id), spec)
         asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items), users)
@@ -111,6 +117,7 @@ def spec_of(
     slices: SlicesRead,
     propensities: PropensityTables | None = None,
     test_sets: Slicing | None = None,
+    popularity: PopularityTables | None = None,
 ) -> EvaluationSpec:
     """The evaluation that is requested for every model."""
     asked = config.evaluate
@@ -119,7 +126,7 @@ def spec_of(
         others = frozenset(ESTIMATORS) - {TEST_SET.name}
         slicings = (*(one._replace(estimators=one.estimators or others) for one in slicings), test_sets)
     rule = propensities.rule((*slices.item_tables, *slices.user_tables)) if propensities else None
-    return EvaluationSpec(
+    spec = EvaluationSpec(
         asked.metrics,
         asked.traditional,
         config.positive,
@@ -130,7 +137,22 @@ def spec_of(
         user_tables=slices.user_tables,
         propensity=rule,
         strata=propensities.strata.strata if propensities else (),
+        popularity=popularity.rule((*slices.item_tables, *slices.user_tables)) if popularity else None,
     )
+    _all_defined(spec)
+    return spec
+
+
+def _all_defined(spec: EvaluationSpec) -> None:
+    """An error if the run lacks what a metric needs."""
+    defined = {metric for _, metric in spec.asked()} | {metric for _, _, metric in spec.lists()}
+    for metric in spec.metrics:
+        needs = frozenset().union(*(kernel.needs for kernel in spec.kernels[metric.base].means.values()))
+        if metric not in defined and "popularity" in needs and spec.popularity is None:
+            raise ConfigError(
+                f"evaluate.metrics: {metric} is of classes of popularity, so the section popularity is needed, such as "
+                "popularity: {method: elbow}"
+            )
 
 
 def inference_of(
@@ -148,6 +170,7 @@ def inference_of(
         asked.least_effective_pairs,
         slice_items,
         users,
+        config.bqs_rule(),
     )
 
 
@@ -188,7 +211,10 @@ def _evaluate(
             results = results_of(table, asking, described(spec))
         else:
             results = results_by_workers(rows, asking, described(spec), with_weights=spec.with_weights())
-    results = results._replace(estimates=with_sequences(results.estimates, asked.confidence, asked.anytime))
+    results = results._replace(
+        estimates=with_sequences(results.estimates, asked.confidence, asked.anytime),
+        bqs=with_anova(results.bqs, 1 - asked.confidence),
+    )
     for result, own in zip(RESULT_TABLES, results, strict=True):
         lake.put(result, own, run_id)
     if asked.user_metrics:
@@ -251,16 +277,33 @@ def one_model(spark: SparkSession, lake: Lake, run_id: str) -> ModelRanks:
 @contextmanager
 def slices_of(
     spark: SparkSession, lake: Lake, config: RunConfig
-) -> Iterator[tuple[SlicesRead, PropensityTables | None]]:
+) -> Iterator[tuple[SlicesRead, PropensityTables | None, PopularityTables | None]]:
     """The slices and propensities of the run, with their codes in files that are removed at the end; the strata are
     written.
     """
-    propensities = propensities_of(lake, config)
-    with tables_of(spark, lake, config, propensities.sources if propensities else ()) as slices:
+    propensities, popularity = propensities_of(lake, config), popularity_of(spark, lake, config)
+    sources = (*(propensities.sources if propensities else ()), *(popularity.sources if popularity else ()))
+    with tables_of(spark, lake, config, sources) as slices:
         if propensities is not None:
             propensities = propensities._replace(strata=strata_of_run(spark, lake, config, slices, propensities))
         lake.put(STRATA, propensities.strata.rows if propensities else [], {"run_id": config.run_id})
-        yield slices, propensities
+        yield slices, propensities, popularity
+
+
+def popularity_of(spark: SparkSession, lake: Lake, config: RunConfig) -> PopularityTables | None:
+    """The popularity of the run, if its config has it."""
+    if config.popularity is None:
+        return None
+    rows = lake.rows(POPULARITY_CLASSES, {"run_id": config.run_id})
+    if not rows or rows[0]["method"] != config.popularity.method:
+        made = f"by method {rows[0]['method']}" if rows else "by no job"
+        raise DataError(
+            f"popularity_classes: the classes of run_id={config.run_id} were made {made}, but the config asks for method "
+            f"{config.popularity.method}. Run jobs/popularity.py with this run_id."
+        )
+    assert config.inputs.feedback is not None
+    feedback = read_input(spark, "feedback", config.inputs.feedback, pair_columns("feedback"))
+    return popularity_tables(rows[0], lake.read(POPULARITY, config.run_id), feedback)
 
 
 @contextmanager

@@ -81,6 +81,14 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         section="propensity",
         publishes=tables.PROPENSITY_FITS,
     ),
+    "popularity": Stage(
+        about="Count how often each item was trained on, and put the items into classes of popularity.",
+        reads=("catalogue", "feedback"),
+        writes=(tables.POPULARITY, tables.POPULARITY_CLASSES),
+        after=("simulate", "split"),
+        section="popularity",
+        publishes=tables.POPULARITY_CLASSES,
+    ),
     "test_sets": Stage(
         about="Draw test sets from the held-out pairs whose users and items are more alike a random sample.",
         reads=("catalogue", "feedback", "heldout", "exposures"),
@@ -93,7 +101,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         about="Train the models of a run and write their scores, or their ranks.",
         reads=("catalogue", "feedback", "exposures"),  # with output: ranks also the labels that rank reads
         writes=("scores", tables.TRIALS, tables.RANKS),
-        after=("simulate", "split"),
+        after=("simulate", "split", "popularity"),
         section="train",
         spark="never",
     ),
@@ -116,17 +124,21 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
             tables.TEST_SETS,
             tables.TEST_SET_USERS,
             tables.TEST_SET_ITEMS,
+            tables.POPULARITY,
+            tables.POPULARITY_CLASSES,
+            "training pairs",
         ),
         writes=(
             tables.ESTIMATES,
             tables.COMPARISONS,
             tables.REVERSALS,
             tables.ESTIMATOR_AGREEMENT,
+            tables.BQS,
             tables.STATISTICS,
             tables.STRATA,
             tables.USER_METRICS,
         ),
-        after=("rank", "propensity", "test_sets"),
+        after=("rank", "propensity", "popularity", "test_sets"),
     ),
     "merge": Stage(
         about="Add the statistics of several days into estimates of their own, without ranking anything again.",
@@ -137,6 +149,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
             tables.COMPARISONS,
             tables.REVERSALS,
             tables.ESTIMATOR_AGREEMENT,
+            tables.BQS,
             tables.MERGES,
         ),
         after=("evaluate",),
@@ -202,6 +215,8 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
             yield "log", config.split.log
         elif read == "scores":
             yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
+        elif read == "training pairs" and config.popularity and config.inputs.feedback:
+            yield "feedback", config.inputs.feedback
         elif read == "slices":
             sliced = (*config.slices.items, *config.slices.users)
             yield from ((f"slices by {', '.join(table.by)}", table) for table in sliced)

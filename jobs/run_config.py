@@ -8,13 +8,16 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
+from eval_engine.evaluation.bqs_settings import REPEAT, Bqs, BqsRule
 from eval_engine.evaluation.days import Window
 from eval_engine.inputs.split_settings import Random, Split
+from eval_engine.popularity.settings import Popularity
 from eval_engine.propensity.settings import Propensity
 from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
 from eval_engine.storage.stored_file import full_path
-from eval_engine.studies.settings import SimpsonStudy, Study, WtdStudy
+from eval_engine.studies.settings import BqsStudy, SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
+from models.spec.debiased import debiased_pairs
 from models.spec.train import Train
 
 
@@ -28,6 +31,10 @@ class RunConfig(Evaluation):
     propensity: Propensity | None = Field(
         None, description="jobs/propensity.py makes the propensities of logged pairs in this way"
     )
+    popularity: Popularity | None = Field(
+        None, description="jobs/popularity.py puts the items into classes of popularity in this way"
+    )
+    bqs: Bqs | None = Field(None, description="jobs/evaluate.py scores debiased models against their baselines")
     test_sets: TestSets | None = Field(
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
@@ -49,6 +56,8 @@ class RunConfig(Evaluation):
             self._ready_for(self.study)
         elif isinstance(self.study, WtdStudy):
             self._ready_for_runs(self.study)
+        elif isinstance(self.study, BqsStudy):
+            self._ready_for_scores(self.study)
         elif self.study and self.inputs.truth is None:
             raise ValueError(
                 "study holds schemes against the truth, so inputs.truth is needed: complete labels of some users "
@@ -69,6 +78,11 @@ class RunConfig(Evaluation):
             raise ValueError(
                 "propensity: naive_bayes needs P(value) from a random sample, so inputs.exposures is needed"
             )
+        names = [name for table in (*self.slices.items, *self.slices.users) for name in table.by]
+        if self.popularity and "popularity" in names:
+            raise ValueError("slices: popularity is the slicing by class. Map that column to another name")
+        if self.popularity and self.inputs.feedback is None:
+            raise ValueError("popularity counts training pairs, so inputs.feedback is needed")
         if self.test_sets and self.inputs.heldout is None:
             raise ValueError("test_sets are drawn from held-out pairs, so inputs.heldout is needed")
         self._seeds_apart()
@@ -90,7 +104,29 @@ class RunConfig(Evaluation):
             )
         self._one_table_per_model()
         self._gates_can_be_judged()
+        self._bqs_can_be_made()
         return self
+
+    def _bqs_can_be_made(self) -> None:
+        """Scores are of metrics that are estimated, and of pairs."""
+        if self.bqs is None:
+            return
+        if unknown := [metric for metric in self.bqs.metrics if metric not in self.evaluate.metrics]:
+            raise ValueError(f"bqs.metrics: {unknown[0]} is not among evaluate.metrics, so that it has no estimates")
+        if self.popularity is None and any(part.startswith("popularity=") for part in self.bqs.slices):
+            raise ValueError(
+                "bqs.slices: classes of popularity need the section popularity, such as popularity: {method: elbow}"
+            )
+        rule = self.bqs_rule()
+        if rule is not None and not rule.pairs:
+            raise ValueError("bqs.pairs: no model of `train` is known to be a debiased one of another: name the pairs")
+
+    def bqs_rule(self) -> BqsRule | None:
+        """The balanced quality scores that are asked for."""
+        if self.bqs is None:
+            return None
+        names = [model.name.partition(REPEAT)[0] for model in self.train.panel] if self.train else []
+        return self.bqs.rule(debiased_pairs(names))
 
     def _gates_can_be_judged(self) -> None:
         """Gates of a window have one, and intervals that hold at every look are of a sample that grows."""
@@ -141,6 +177,19 @@ class RunConfig(Evaluation):
         if study.show not in self.evaluate.strata:
             shown = f"{{kind: {study.show.kind}, n: {study.show.n}}}"
             raise ValueError(f"study.show: {shown} is not among evaluate.strata, so that it has no estimates")
+
+    def _ready_for_scores(self, study: BqsStudy) -> None:
+        """What a study of debiased models needs is there."""
+        if self.bqs is None:
+            raise ValueError("study compares debiased models with their baselines, so the section bqs is needed")
+        known = {(metric.base, metric.k) for metric in self.bqs.metrics}
+        if missing := [f"{name}@{k}" for name in study.qualities for k in study.k if (name, k) not in known]:
+            raise ValueError(f"study: {missing[0]} is not among bqs.metrics")
+        asked = {(metric.base, metric.k) for metric in self.evaluate.metrics}
+        lists = ("arp", "aplt", "p_reo", "exposure_share")
+        needed = [(name, k) for name in lists for k in study.k] + [("recall", study.show), ("raw_recall", study.show)]
+        if missing := [f"{name}@{k}" for name, k in needed if (name, k) not in asked]:
+            raise ValueError(f"study: {missing[0]} is not among evaluate.metrics")
 
     @property
     def has_runs_of_its_own(self) -> bool:

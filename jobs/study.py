@@ -1,5 +1,6 @@
 """Study how well each scheme agrees with the truth over a panel of models, as [ure] did: docs/study.md. A study of
-kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py.
+kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py,
+one of kind bqs in jobs/bqs_study.py.
 
     spark-submit jobs/study.py --config conf/studies/ure.yaml --run-id 2026-11-15
 
@@ -22,10 +23,10 @@ from eval_engine.report.study_findings import LABELS, Study
 from eval_engine.report.study_plot import save_curves, save_models
 from eval_engine.report.study_tables import print_study, save_page
 from eval_engine.spark.session import batches_by_bytes, planned_once
-from eval_engine.studies.settings import SimpsonStudy, WtdStudy
+from eval_engine.studies.settings import BqsStudy, SimpsonStudy, WtdStudy
 from eval_engine.studies.ure import SCHEMES, EvaluationSpec, found_in
 from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
-from jobs import simpson_study, wtd_study
+from jobs import bqs_study, simpson_study, wtd_study
 from jobs.evaluate import user_gaps
 from jobs.progress import spark_progress
 from jobs.report import run_facts
@@ -42,6 +43,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         return
     if isinstance(settings, WtdStudy):
         wtd_study.run(spark, config, settings, console)
+        return
+    if isinstance(settings, BqsStudy):
+        bqs_study.run(spark, config, settings, console)
         return
     if settings is None:
         raise ConfigError("This config has no study section, so there is nothing to study. See conf/studies/ure.yaml.")

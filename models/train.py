@@ -69,7 +69,7 @@ def train_all(
         layout = layout_of(data.user_ids, data.n_items, spec.block_mb, spec.shard_mb)
         fused = set(spec.fused_models())
         for model in spec.panel:
-            made_from = trained_from(model, spec.seed, device, positive, data, digest)
+            made_from = trained_from(model, spec.seed_of(model), device, positive, data, digest)
             job = _job(model, made_from, layout, ranking if model.name in fused else None)
             there = _is_there(job, spec)
             processes.wait()  # all have looked before one of them changes it

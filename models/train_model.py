@@ -37,7 +37,9 @@ def train_model(
     job: Job, spec: Train, data: Interactions, positive: Positive, progress: Progress, processes: Processes
 ) -> Trial:
     """Train and write one model; a trial of a search that fails is a trial with an error."""
-    ground = Ground(data, positive, spec.seed, device_of(spec.device), progress, processes, _unfinished(job, spec))
+    ground = Ground(
+        data, positive, spec.seed_of(job.model), device_of(spec.device), progress, processes, _unfinished(job, spec)
+    )
     started = time.monotonic()
     try:
         learned = _ranked(job, spec, ground) if isinstance(job.target, Ranking) else _scored(job, spec, ground)

@@ -119,7 +119,7 @@ class SmallRun:
 
     def run(self, spark: SparkSession) -> None:
         """Rank and evaluate, as the command line does."""
-        from jobs import evaluate, propensity, rank, test_sets
+        from jobs import evaluate, popularity, propensity, rank, test_sets
         from jobs.cli import load
 
         config, console = load(self.write()), Console(record=True, file=StringIO(), width=500)
@@ -127,6 +127,8 @@ class SmallRun:
         self.said_by_rank = console.export_text()
         if config.propensity is not None:
             propensity.run(spark, config, console)
+        if config.popularity is not None:
+            popularity.run(spark, config, console)
         if config.test_sets is not None:
             test_sets.run(spark, config, console)
         evaluate.run(spark, config, console)

@@ -18,7 +18,7 @@ from eval_engine.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from eval_engine.estimators.labelled import Labelled
-    from eval_engine.estimators.metrics.kernel import ScaledSum
+    from eval_engine.estimators.metrics.kernel import ByClass, OverClasses, ScaledSum
     from eval_engine.estimators.user_batch import UserBatch
 
 Doubles = npt.NDArray[np.float64]
@@ -103,6 +103,9 @@ class MetricTerms(NamedTuple):
     unknown: str  # why a numerator is NaN
     denominator: "Callable[[Labelled], Doubles] | None"  # where it does not depend on the cutoff: metrics/kernel.py
     scaled: "Callable[..., ScaledSum] | None" = None  # numerators that are scaled sums: metrics/kernel.py
+    needs: frozenset[str] = frozenset()  # besides what the estimator needs
+    by_class: "ByClass | None" = None  # of a metric that compares classes of popularity: metrics/kernel.py
+    over_classes: "OverClasses | None" = None
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"

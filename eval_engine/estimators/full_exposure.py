@@ -85,5 +85,5 @@ FULL_SELECTED = Estimator(
     only=frozenset({"recall", "auc"}),
 )
 FULL_MICRO = Estimator(
-    "full_micro", "URE micro's target", "truth", None, TRUTH, means=("micro",), pairs=complete_truth, words=WORDS
+    "full_micro", "URE micro's target", "truth", None, TRUTH, means=("micro", "raw"), pairs=complete_truth, words=WORDS
 )

@@ -49,7 +49,7 @@ HOLDOUT = Estimator(
     "naive",
     None,
     frozenset({"heldout"}),
-    means=("macro", "mean"),
+    means=("macro", "mean", "pairs"),
     pairs=held_out,
     user_weight=with_positive,
     words=WORDS,

@@ -280,7 +280,8 @@ def names() -> dict[str, tuple[str, str]]:
 def _has(estimator: str, metric: str) -> bool:
     """Whether the estimator defines the metric."""
     own = ESTIMATORS.get(estimator)
-    return own is not None and metric not in own.without and terms_of(own, METRICS[metric]) is not None
+    found = None if own is None or metric in own.without else terms_of(own, METRICS[metric])
+    return found is not None and not found.needs
 
 
 def _function(name: str, estimator: str, metric: str) -> Callable[..., Estimate]:

@@ -65,6 +65,7 @@ class Labelled:
         self._index: Ints | None = None  # indices of the positives in the root
         self._users: Ints | None = None  # indices of the users in the root
         self.label_set = ""  # its name, in a batch
+        self.columns: dict[str, Any] = {}  # numbers of each pair, by name: those of its item
         self._begin(None)
 
     def _begin(self, parent: "Labelled | None") -> None:
@@ -111,6 +112,11 @@ class Labelled:
     def index(self) -> Ints:
         """The number of each positive among those of the whole batch."""
         return np.arange(self.above.size) if self._index is None else self._index
+
+    def column(self, name: str) -> Any:
+        """A number of each positive: a column of its item."""
+        values = self._root.columns[name]
+        return values[self._root.positive] if self._index is None else values[self._root.positive][self._index]
 
     def active(self, k: int) -> Ints:
         """The numbers of the users with a positive that may be in the top k."""
@@ -218,6 +224,18 @@ class Labelled:
             index = self._of_parent()
             return Ahead(*(x[index] for x in self._parent._ahead))
         return ahead(self.offsets, self.above, self.weight)
+
+    @cached_property
+    def negatives_ahead(self) -> tuple[Doubles, Doubles, Doubles]:
+        """For each positive: the number of candidates above it and of those tied with it that are none of the user's
+        positives, in any slice, and of all of these; -1 tied where its place is not known.
+        """
+        root = self._root
+        before, level = ahead(root.offsets, root.above, None)
+        population = np.repeat(root.candidates - root.n_positive, np.diff(root.offsets))
+        tied = np.where(root.tied == UNKNOWN, UNKNOWN, root.tied - level)
+        found = (root.above - before, tied, population)
+        return found if self._index is None else tuple(x[self._index] for x in found)  # type: ignore[return-value]
 
     def _of_parent(self) -> Ints:
         """The numbers of these positives in the parent."""

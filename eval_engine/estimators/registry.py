@@ -19,19 +19,27 @@ from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MEAN, FULL_MIC
 from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.ips import CLIPPED, IPS, SNIPS, SNIPS_USER
 from eval_engine.estimators.lists import LISTS
+from eval_engine.estimators.metrics.aplt import ACLT, APLT, TAIL_SHARE
+from eval_engine.estimators.metrics.arp import ARP
 from eval_engine.estimators.metrics.auc import AUC
 from eval_engine.estimators.metrics.average_precision import MAP
 from eval_engine.estimators.metrics.coverage import COVERAGE
 from eval_engine.estimators.metrics.dcg import DCG
+from eval_engine.estimators.metrics.exposure_share import EXPOSURE_SHARE
 from eval_engine.estimators.metrics.gini import GINI
 from eval_engine.estimators.metrics.hit_rate import HIT_RATE
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 from eval_engine.estimators.metrics.mrr import MRR
 from eval_engine.estimators.metrics.ndcg import NDCG
+from eval_engine.estimators.metrics.ndcg_compressed import NDCG_COMPRESSED
+from eval_engine.estimators.metrics.novelty import NOVELTY
+from eval_engine.estimators.metrics.parity import P_REO, P_REO_BY_USER, P_RSP, P_RSP_BY_USER
 from eval_engine.estimators.metrics.precision import PRECISION
 from eval_engine.estimators.metrics.r_precision import R_PRECISION
+from eval_engine.estimators.metrics.raw_recall import RAW_RECALL
 from eval_engine.estimators.metrics.rbp import RBP
 from eval_engine.estimators.metrics.recall import RECALL
+from eval_engine.estimators.metrics.sampled_hit_rate import SAMPLED_HIT_RATE, SAMPLED_HIT_RATE_DRAWN
 from eval_engine.estimators.open_loop import OPEN_LOOP
 from eval_engine.estimators.stratified import STRATIFIED, STRATIFIED_BALANCED
 from eval_engine.estimators.test_set import TEST_SET
@@ -56,6 +64,8 @@ def register_estimator(estimator: Estimator) -> None:
 
 for _metric in (
     RECALL, PRECISION, DCG, NDCG, MAP, HIT_RATE, AUC, RBP, MRR, R_PRECISION, COVERAGE, GINI,
+    ARP, APLT, ACLT, TAIL_SHARE, NOVELTY, EXPOSURE_SHARE, P_RSP, P_RSP_BY_USER, P_REO, P_REO_BY_USER,
+    SAMPLED_HIT_RATE, SAMPLED_HIT_RATE_DRAWN, NDCG_COMPRESSED, RAW_RECALL,
 ):  # fmt: skip
     register_metric(_metric)
 for _estimator in (
@@ -110,7 +120,7 @@ def terms_of(estimator: Estimator, metric: MetricKernel, logged: bool = False) -
             estimand = _estimand(estimator, mean, kernel)
             return MetricTerms(
                 estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, kernel.unknown,
-                kernel.denominator, kernel.scaled,
+                kernel.denominator, kernel.scaled, kernel.needs, kernel.by_class, kernel.over_classes,
             )  # fmt: skip
     return None
 
@@ -122,6 +132,6 @@ def _estimand(estimator: Estimator, mean: str, kernel: Kernel) -> str:
     caveats = [kernel.sampled] if estimator.sampled and kernel.sampled else []
     caveats += [estimator.caveat] if estimator.caveat else []
     end = "".join(f"; {caveat}" for caveat in caveats)
-    if mean == "micro":
+    if mean in ("micro", "pairs", "raw"):
         return f"{kernel.quantity[0].upper()}{kernel.quantity[1:]}{over}, all users taken together{end}."
     return f"The mean of {kernel.quantity}{over} over {words.counted}{end}."

@@ -63,7 +63,7 @@ URE_MICRO = Estimator(
     "estimate",
     "full_micro",
     RANDOM,
-    means=("micro",),
+    means=("micro", "raw"),
     pairs=exposed,
     sampled=True,
     words=WORDS,

@@ -2,6 +2,7 @@
 columns of items.
 
     random    randomly exposed pairs       heldout   logged pairs kept from training       truth   all candidates
+    top       the items of the top lists, each a positive at its place (list_set)
 
 Views are created once and shared by estimators: the sums of ure_macro, ure_micro and ure_mean are the same.
 """
@@ -25,6 +26,7 @@ class LabelSet(NamedTuple):
     facts: RankFacts
     positive: Bools | None = None  # default: those with value 1
     item: Ints | None = None  # of each pair: the row of its item in the item columns, -1 if missing
+    key: Ints | None = None  # of each pair: a hash of user and item
 
 
 class TopLists(NamedTuple):
@@ -32,6 +34,19 @@ class TopLists(NamedTuple):
 
     offsets: Ints
     items: Ints  # xxhash64 of item_id
+
+
+class ListItems(NamedTuple):
+    """What popularity says of the users' lists."""
+
+    count: Doubles  # of each item of the lists: training positives; NaN for items without a row
+    low: Doubles  # of each item: 1 of class low, else 0
+    n_users: int  # with a training positive
+    available: Doubles  # (n_classes, n_users): items of CLASSES that the user was not trained on
+
+    def columns(self) -> Mapping[str, Doubles]:
+        """The columns of the items of lists."""
+        return {"count": self.count, "low": self.low, "novelty": -np.log2((self.count + 1) / (self.n_users + 1))}
 
 
 class Propensities(NamedTuple):
@@ -52,9 +67,10 @@ class UserBatch:
         top: TopLists | None = None,
         item: Mapping[str, Doubles] | None = None,
         propensities: Propensities | None = None,
+        list_items: ListItems | None = None,
     ) -> None:
         self.labels, self.cutoffs, self.top, self.item = labels, cutoffs, top, item or {}
-        self.propensities = propensities
+        self.propensities, self.list_items = propensities, list_items
         self._views: dict[tuple[str, str], Labelled] = {}
 
     def sample(self, name: str) -> Labelled:
@@ -63,11 +79,24 @@ class UserBatch:
 
     def complete(self, name: str) -> Labelled:
         """The pairs of a set as complete labels: an unlabelled candidate is a negative. They have no weights."""
-        return self._view(
-            "complete",
-            name,
-            lambda own: Labelled(own.facts._replace(probability=None), own.positive, True, self.cutoffs),
-        )
+
+        def make(own: LabelSet) -> Labelled:
+            view = Labelled(own.facts._replace(probability=None), own.positive, True, self.cutoffs)
+            view.columns = {} if own.key is None else {"key": own.key}
+            return view
+
+        return self._view("complete", name, make)
+
+    def lists(self) -> Labelled:
+        """The users' top lists: each item a positive at its place."""
+
+        def make(own: LabelSet) -> Labelled:
+            view = Labelled(own.facts, own.positive, True, self.cutoffs)
+            view.columns = {} if self.list_items is None else dict(self.list_items.columns())
+            view.columns |= {} if own.key is None else {"key": own.key}
+            return view
+
+        return self._view("lists", "top", make)
 
     def among(self, name: str) -> Labelled:
         """The pairs of a set ranked among themselves only."""
@@ -96,6 +125,14 @@ class UserBatch:
             self._views[kind, name] = make(self.labels[label_set or name])
             self._views[kind, name].label_set = label_set or name
         return self._views[kind, name]
+
+
+def list_set(offsets: Ints, candidates: Ints) -> LabelSet:
+    """Top lists as a label set: the item at place p of a list has p candidates above it."""
+    place = (np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))).astype(np.int32)
+    ones = np.ones(place.size)
+    facts = RankFacts(offsets, ones, np.empty(0, np.float32), place, np.zeros(place.size, np.int32), candidates)
+    return LabelSet(facts, np.ones(place.size, np.bool_))
 
 
 def batch_of(facts: RankFacts, positive: Bools | None = None, sets: Sequence[str] = ("random", "truth")) -> UserBatch:

@@ -22,10 +22,14 @@ from pyspark.sql import functions as F
 from eval_engine.estimators.estimator import Estimator, MetricTerms
 from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.lists import NO_LIST
-from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel
+from eval_engine.estimators.metrics.kernel import PARTIAL, ListKernel, OverClasses
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.estimators.test_set import COMBINED, TEST_SET
 from eval_engine.evaluation.agreement_rows import Bootstrap, Valued, agreement_rows
+from eval_engine.evaluation.bqs_rows import Bootstrap as Bqs
+from eval_engine.evaluation.bqs_rows import Quality, bqs_rows, coarse
+from eval_engine.evaluation.bqs_settings import BqsRule
+from eval_engine.evaluation.class_variation import over_classes
 from eval_engine.evaluation.pair_weights import NO_PAIRS, PAIRS, WEIGHT, Spread, spreads_of
 from eval_engine.evaluation.reversals import reversal_rows
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
@@ -46,7 +50,7 @@ from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
 from eval_engine.statistics.comparison import compare_groups
 from eval_engine.statistics.paired import Paired, paired
 from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
-from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
+from eval_engine.tables import BQS, COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
 MOST_PARTITIONS = 16  # of a few dozen groups
@@ -70,6 +74,7 @@ class InferenceSettings(NamedTuple):
     least_effective: float = 0.0  # effective sample size, in pairs: an estimate with a smaller one is unreliable
     slice_items: Mapping[str, int] = {}  # number of items of each slice of items or pairs
     users_by_sets: Mapping[frozenset[str], int] = {}  # number of users by the label sets in which they have pairs
+    bqs: BqsRule | None = None
 
 
 class Results(NamedTuple):
@@ -79,9 +84,10 @@ class Results(NamedTuple):
     comparisons: Rows
     reversals: Rows
     agreement: Rows
+    bqs: Rows = []  # noqa: RUF012
 
 
-RESULT_TABLES = (ESTIMATES, COMPARISONS, REVERSALS, ESTIMATOR_AGREEMENT)  # in the order of Results
+RESULT_TABLES = (ESTIMATES, COMPARISONS, REVERSALS, ESTIMATOR_AGREEMENT, BQS)  # in the order of Results
 
 
 class Described(NamedTuple):
@@ -93,6 +99,8 @@ class Described(NamedTuple):
     unknown: str
     lists: ListKernel | None = None
     undefined: str = ""  # why the metric has no value under this estimator
+    ordered: bool = True  # more is better: models are compared
+    over_classes: OverClasses | None = None  # of a metric that compares classes of popularity
 
 
 class _Model(NamedTuple):
@@ -131,7 +139,9 @@ def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
 
 def _of_formula(one: MetricTerms) -> Described:
     undefined = one.estimator.without.get(one.metric, "")
-    return Described(one.estimator, one.estimand, one.left_out, one.unknown, undefined=undefined)
+    ordered = one.metric not in METRICS or METRICS[one.metric].ordered
+    about = Described(one.estimator, one.estimand, one.left_out, one.unknown, None, undefined, ordered)
+    return about._replace(over_classes=one.over_classes)
 
 
 def results_by_workers(
@@ -199,6 +209,7 @@ def results_of(
     ready = [group for group in ready if group.key[0] != TEST_SET.name]
     ready = [_with_spread(group, spreads) for group in ready] + _stratified_groups(ready, spreads)
     ready += _test_set_groups(of_draws, spreads)
+    ready += _class_groups(ready)
     for group in (one for one in ready if one.about.lists):
         estimates += _list_rows(group, table, asking)
     rest = [one for one in ready if not one.about.lists]
@@ -213,12 +224,13 @@ def results_of(
             defined = [
                 group
                 for group in some
-                if (group.about.estimator.combine is None or group.combined is not None)
+                if group.about.ordered
+                and (group.about.estimator.combine is None or group.combined is not None)
                 and not group.about.estimator.no_interval
             ]
             comparisons += _comparison_rows(defined, wins, asking) if defined else []
     reversals = reversal_rows(estimates, comparisons, asking.confidence, asking.slice_items)
-    rows = (estimates, comparisons, reversals, _agreement_rows(rest, asking))
+    rows = (estimates, comparisons, reversals, _agreement_rows(rest, asking), _bqs_rows(rest, asking))
     return Results(*(in_order(table, own) for table, own in zip(RESULT_TABLES, rows, strict=True)))
 
 
@@ -239,6 +251,26 @@ def _agreement_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
         for (metric, k), own in by_metric.items()
         for row in agreement_rows(metric, k, own, settings, asking.users_by_sets)
     ]
+
+
+def _bqs_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
+    """The balanced quality scores of the pairs that are asked for; ANOVA needs those of all metrics (with_anova)."""
+    if asking.bqs is None:
+        return []
+    whole, parts = {}, {}
+    for group in groups:
+        if group.about.estimator.combine is not None or group.key[1:3] not in asking.bqs.metrics:
+            continue
+        cell, part = group.key[:3], group.key[3]
+        values = {m.name: float(x) for m, x in zip(group.models, group.values.values, strict=True)}
+        quality = Quality(
+            values, {m.name: coarse(m.a) for m in group.models}, {m.name: coarse(m.b) for m in group.models}
+        )
+        if part == ALL:
+            whole[cell] = quality
+        else:
+            parts[cell, part] = quality
+    return bqs_rows(asking.bqs, whole, parts, Bqs(asking.confidence, asking.replicates, asking.seed))
 
 
 def _with_spread(group: _Group, spreads: Spreads) -> _Group:
@@ -278,6 +310,27 @@ def _stratified_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
                         caveat,
                     )
                 )
+    return found
+
+
+def _class_groups(groups: list[_Group]) -> list[_Group]:
+    """The groups of metrics that compare classes of popularity, from the slices of classes."""
+    cells: dict[tuple[str, str, int], dict[str, _Group]] = {}
+    for group in groups:
+        if group.about.over_classes is not None:
+            cells.setdefault(group.key[:3], {})[group.key[3]] = group
+    found = []
+    for (name, metric, k), slices in sorted(cells.items()):
+        whole = max(slices.values(), key=lambda group: max(model.sums.n_users for model in group.models))
+        sums = {part: {m.name: (m.a, m.b, m.sums.n_unknown > 0) for m in one.models} for part, one in slices.items()}
+        assert whole.about.over_classes is not None
+        one = over_classes(whole.about.over_classes, [model.name for model in whole.models], sums)
+        estimator = whole.about.estimator._replace(combine=over_classes, undefined="no class has a positive mean")
+        about = whole.about._replace(
+            estimator=estimator, estimand=f"{whole.about.estimand.rstrip('.')}: {one.remark}.", over_classes=None
+        )
+        models = [model._replace(a=np.zeros(N_COARSE), b=np.zeros(N_COARSE)) for model in whole.models]
+        found.append(_Group((name, metric, k, ALL), about, models, one.linear.models, None, one.linear))
     return found
 
 
@@ -538,6 +591,8 @@ def _described_row(group: _Group, model: _Model, estimand: str, reason: str | No
         "n_unknown": model.sums.n_unknown,
         "left_out": group.about.left_out,
         "estimand": estimand,
+        "numerator": None if group.combined is not None or group.about.lists else model.sums.a / SCALE,
+        "denominator": None if group.combined is not None or group.about.lists else model.sums.b / SCALE,
         "reason": reason,
     }
 

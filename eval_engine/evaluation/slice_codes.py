@@ -32,6 +32,14 @@ class SliceCodes:
         self._positives = positives or {}
         self._orders: dict[tuple[str, tuple[int, ...]], SliceOrder] = {}
 
+    def classes(self, label_set: str, slicing: int, numbers: Mapping[int, int]) -> Ints:
+        """The number of each positive's class, by the code of its slice in a slicing of items; -1 for other codes."""
+        codes = self._positives[label_set][slicing][0]
+        table = np.full(max([*numbers, int(codes.max(initial=0))], default=0) + 1, -1)
+        table[list(numbers)] = list(numbers.values())
+        found: Ints = table[codes]
+        return found
+
     def order(self, view: Labelled, slicings: tuple[int, ...]) -> SliceOrder:
         """The positives of a view by user and slice of some slicings: the same for every view of a label set."""
         key = view.label_set, slicings

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from eval_engine.estimators.estimator import Estimator, MetricTerms, undefined_terms
 from eval_engine.estimators.metrics.kernel import ListKernel, MetricKernel
+from eval_engine.estimators.metrics.parity import CLASSES
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, terms_of
 from eval_engine.estimators.traditional import TRADITIONAL
 from eval_engine.kernels.arrays import Ints
@@ -23,6 +24,7 @@ from eval_engine.storage.keyed_table import KeyedTable
 Doubles = npt.NDArray[np.float64]
 LABEL_SETS = frozenset({"random", "heldout", "truth"})
 ALL = "all"  # the slice of all users and items
+POPULARITY = "popularity"  # the slicing of items by their class
 
 
 class Cell(NamedTuple):
@@ -100,6 +102,15 @@ class PropensityRule(NamedTuple):
     by_value: tuple[tuple[float, float], ...] = ()  # of naive_bayes
 
 
+class PopularityRule(NamedTuple):
+    """Where the popularity of items comes from."""
+
+    counts: KeyedTable  # count, of items: training positives
+    trained: KeyedTable  # low, middle, high, of users: training pairs of each class
+    sizes: tuple[int, ...]  # items of each of CLASSES
+    n_users: int  # with a training positive
+
+
 class Strata(NamedTuple):
     """Strata of propensity; the slices of a slicing of items."""
 
@@ -133,6 +144,7 @@ class EvaluationSpec:
     user_tables: tuple[KeyedTable, ...] = ()
     propensity: PropensityRule | None = None
     strata: tuple[Strata, ...] = ()
+    popularity: PopularityRule | None = None
 
     def asked(self) -> list[Cell]:
         """Every estimator whose inputs the run has, with each of its metrics."""
@@ -145,13 +157,39 @@ class EvaluationSpec:
         logged = self.propensity is not None and self.propensity.method == "logged"
         drawn = any(slicing.name == "test_set" and slicing.of == "pair" for slicing in self.slicings)
         have |= {"test_sets"} if drawn else set()
+        have |= {"keys", *({"popularity"} if self.popularity else set())}
         return [
             Cell(formula, metric)
             for estimator in self.estimators
             if estimator.needs <= have
             for metric in (self.traditional if estimator.name == TRADITIONAL.name else self.metrics)
-            if (formula := terms_of(estimator, self.kernels[metric.base], logged))
+            if (formula := terms_of(estimator, self.kernels[metric.base], logged)) and formula.needs <= have
         ]
+
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """What estimators and metrics need."""
+        return frozenset().union(*(f.estimator.needs | f.needs for f, _ in self.asked()))
+
+    def with_lists(self) -> bool:
+        """Whether top lists are read."""
+        return bool(self.lists()) or "top" in self.needs
+
+    @cached_property
+    def list_cutoff(self) -> int:
+        """The number of items of each list that are needed."""
+        ks = [metric.k for f, metric in self.asked() if "top" in f.estimator.needs]
+        return max([*ks, *(metric.k for _, _, metric in self.lists())], default=0)
+
+    def first_class(self) -> dict[int, int]:
+        """The number of each class of popularity among CLASSES, by the code of its slice."""
+        first = 0
+        for slicing in self.slicings:
+            if slicing.name == POPULARITY and slicing.of == "item":
+                found = {value: first + n for n, value in enumerate(slicing.values)}
+                return {found[name]: g for g, name in enumerate(CLASSES) if name in found}
+            first += slicing.n_codes
+        return {}
 
     def groups(self) -> list[Group]:
         """The cells by estimator and metric; a cell that shares no denominators is a group of its own."""
@@ -179,8 +217,7 @@ class EvaluationSpec:
 
     @cached_property
     def _label_sets(self) -> tuple[str, ...]:
-        needs = {need for formula, _ in self.asked() for need in formula.estimator.needs}
-        return tuple(name for name in self.sets if name in needs)
+        return tuple(name for name in self.sets if name in self.needs)
 
     def item_sets(self) -> tuple[str, ...]:
         """The label sets whose items are needed: all for slices of items, else those of item-weighted estimators."""
@@ -192,6 +229,7 @@ class EvaluationSpec:
             return self.label_sets()
         by_rule = {one.rule.label_set for one in self.slicings if one.rule is not None and one.rule.needs_items}
         by_item = self.propensity is not None and self.propensity.items is not None
+        by_rule |= {"heldout"} if "keys" in self.needs else set()
         weighing = [
             f.estimator.needs
             for f, _ in self.asked()

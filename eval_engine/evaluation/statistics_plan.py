@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
-from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch
+from eval_engine.estimators.metrics.parity import CLASSES
+from eval_engine.estimators.user_batch import LabelSet, ListItems, TopLists, UserBatch, list_set
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.packed_rows import PACKED
 from eval_engine.evaluation.pair_propensities import pair_propensities
@@ -74,7 +76,7 @@ def needed_columns(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
             .alias(f"{name}_{count}")
             for count in FRAME
         ]
-    if spec.lists():
+    if spec.with_lists():
         needed.append(F.coalesce(F.col("top.items"), F.array()).alias("top_items"))
     return ranks.select("model", "user_id", *FRAME, *needed)
 
@@ -118,7 +120,7 @@ def read_ranks(path: str, model: str, spec: EvaluationSpec) -> Iterator[pa.Recor
     """The needed columns of a file of ranks, in batches of bounded bytes."""
     wanted = ["user_id", *FRAME]
     wanted += [f"{name}.{field}" for name in spec.label_sets() for field in (*_fields(spec, name), *FRAME)]
-    wanted += ["top.items"] if spec.lists() else []
+    wanted += ["top.items"] if spec.with_lists() else []
     try:
         with open_file(path) as handle, pq.ParquetFile(handle) as file:
             groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
@@ -157,7 +159,7 @@ def _flat(batch: pa.RecordBatch, spec: EvaluationSpec) -> pa.RecordBatch:
         labels = batch.column(name)
         columns |= {f"{name}_{field}": labels.field(field) for field in _fields(spec, name)}
         columns |= {f"{name}_{count}": _own(batch, name, count).cast(pa.int32()) for count in FRAME}
-    if spec.lists():
+    if spec.with_lists():
         columns["top_items"] = batch.column("top").field("items")
     return pa.RecordBatch.from_pydict(columns)
 
@@ -281,15 +283,49 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
             for name, ids in keys.items():
                 labels[name] = labels[name]._replace(item=own.rows(xxhash64(ids)))
     top = None
-    if spec.lists():
-        lists = rows.column("top_items")
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-        top = TopLists(np.concatenate([[0], np.cumsum(lengths)]), xxhash64(lists.flatten()))
+    list_items = None
+    if spec.with_lists():
+        offsets, ids = _top_lists(rows.column("top_items"), spec.list_cutoff)
+        top = TopLists(offsets, xxhash64(ids))
+    if top is not None and "top" in spec.needs:
+        labels["top"], keys["top"] = (
+            list_set(top.offsets, rows.column("candidates").to_numpy(zero_copy_only=False)),
+            ids,
+        )
+        list_items = None if spec.popularity is None else _list_items(rows, top, spec)
+    if "keys" in spec.needs:
+        users = xxhash64(rows.column("user_id"))
+        for name in {"top", "heldout"} & set(keys):
+            seeds = np.repeat(users, np.diff(labels[name].facts.offsets))
+            labels[name] = labels[name]._replace(key=xxhash64(keys[name], seeds))
     propensities = None
     if spec.propensity is not None and "heldout" in labels:
         propensities = pair_propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
-    batch = UserBatch(labels, spec.cutoffs(), top, item, propensities)
+    batch = UserBatch(labels, spec.cutoffs(), top, item, propensities, list_items)
     return batch, slice_codes(rows, spec, labels, keys, propensities)
+
+
+def _top_lists(lists: pa.Array, k: int) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Offsets and items of the first k items of each list."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    ids, kept = lists.flatten(), np.minimum(lengths, k)
+    offsets = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    if (kept < lengths).any():
+        starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        ids = ids.take(pa.array(np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], kept)))
+    return offsets, ids
+
+
+def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> ListItems:
+    """What the run's popularity says of the items of lists, and of what each user was trained on."""
+    rule = spec.popularity
+    assert rule is not None
+    items, trained = loaded(rule.counts), loaded(rule.trained)
+    place = items.rows(top.items)
+    count, low = (np.append(items.columns[name], missing)[place] for name, missing in (("count", np.nan), ("low", 0.0)))
+    user = trained.rows(xxhash64(rows.column("user_id")))
+    seen = np.stack([np.append(trained.columns[name], 0.0)[user] for name in CLASSES])
+    return ListItems(count, low, rule.n_users, np.array(rule.sizes, np.float64)[:, None] - seen)
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

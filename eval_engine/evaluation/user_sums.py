@@ -29,7 +29,7 @@ from eval_engine.evaluation.list_counts import ListCounts
 from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, WEIGHTS, ZERO, packed_batch
 from eval_engine.evaluation.pair_weights import PairWeights
 from eval_engine.evaluation.slice_codes import SliceCodes
-from eval_engine.evaluation.spec import EvaluationSpec, Group
+from eval_engine.evaluation.spec import POPULARITY, EvaluationSpec, Group
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Metric
 from eval_engine.statistics.bucket_sums import (
@@ -140,7 +140,8 @@ class _GroupSums:
         self._whole = _Rows(n_cells, 1, *whole, EVERYTHING, stratified)
         changes = self._formula.scaled is not None
         self._slices = _Rows(n_cells, n_slices, N_COARSE, COARSE, 0, stratified, changes) if n_slices else None
-        self._by_pair = spec.slicings_of_pairs(self._estimator)
+        self._by_pair = () if self._formula.by_class else spec.slicings_of_pairs(self._estimator)
+        self._classes = spec.first_class() if self._formula.by_class else {}
         self._zero = _Rows(n_cells, 1, N_COARSE, COARSE, ZERO, stratified) if self._by_pair else None
 
     def add(
@@ -156,6 +157,9 @@ class _GroupSums:
         order of positives by slice: the place of each user; filled in.
         """
         view, coarse = self._estimator.view(batch), bucket % N_COARSE
+        if self._formula.by_class is not None:
+            self._add_classes(batch, view, coarse, codes)
+            return
         kinds = self._kinds(batch, view)
         places = [(self._whole, self._whole.of(coarse if kinds is not None else bucket, kinds), True)]
         if self._slices is not None and len(codes.users):
@@ -190,6 +194,29 @@ class _GroupSums:
             add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
         row = self._slices.of(place, self._kinds(batch, sliced))
         self._add(batch, sliced, users, [(self._slices, row, False)], {}, values)
+
+    def _add_classes(self, batch: UserBatch, view: Labelled, coarse: Ints, codes: SliceCodes) -> None:
+        """Add users to the slices of classes of popularity, each with terms of its own."""
+        assert self._slices is not None
+        assert self._formula.by_class is not None
+        number = self._slices_number
+
+        def class_of(name: str) -> Ints:
+            return codes.classes(name, number, self._classes)
+
+        for n, metric in enumerate(self._group.metrics):
+            terms = self._formula.by_class(batch, view, class_of, metric.k, self._spec.ties, **metric.parameters)
+            for code, g in self._classes.items():
+                add(
+                    self._slices.cell(n),
+                    Terms(terms.numerator[g], terms.denominator[g]),
+                    None,
+                    code * N_COARSE + coarse,
+                )
+
+    @property
+    def _slices_number(self) -> int:
+        return next(n for n, one in enumerate(self._spec.slicings) if one.name == POPULARITY and one.of == "item")
 
     def _add(
         self,

@@ -55,6 +55,12 @@ def gained(
     return out[::-1] if (np.diff(order) == -1).all() else out[np.argsort(order)]
 
 
+def gain_of_each(gain: str, above: Ints, tied: Ints, k: int, ties: str) -> Doubles:
+    """The gain of each positive at k."""
+    each: Doubles = gained(gain, (np.arange(above.size + 1), above, tied), (k,), ties)[0]
+    return each
+
+
 def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: str, level: Doubles) -> Doubles:
     """The sum over each user's positives of 1 / rank where another positive, tied with it, comes before it. level: the
     (weighted) number of tied positives. Otherwise as `gained`.

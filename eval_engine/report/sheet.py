@@ -29,6 +29,7 @@ class Sheet(NamedTuple):
     note: str = ""
     optional: tuple[str, ...] = ()  # heads of columns that a terminal leaves out if it is too narrow, first to last
     page_only: bool = False  # too wide for any terminal
+    shades: Sequence[tuple[float | None, ...]] = ()  # of each cell but the first of a line, 0 to 1; () for none
 
 
 def print_sheets(sheets: Iterable[Sheet], console: Console) -> None:
@@ -105,11 +106,18 @@ def save_sheets(
     return write_atomically(content.encode(), path)
 
 
+def _cell(text: str, shade: float | None) -> str:
+    """A cell, darker with its shade."""
+    kind = "" if shade is None else f' class="s{min(5, int(shade * 6))}"'
+    return f"<td{kind}>{escape(text)}</td>"
+
+
 def _section(sheet: Sheet) -> str:
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in sheet.heads)
+    shades = sheet.shades or [(None,) * (len(sheet.heads) - 1)] * len(sheet.lines)
     lines = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in sheet.lines
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(map(_cell, rest, own))}</tr>'
+        for (first, *rest), own in zip(sheet.lines, shades, strict=True)
     )
     note = f'<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
     return (

@@ -103,16 +103,38 @@ class WtdStudy(Strict):
     without: tuple[str, ...] = Field((), description="models that the second table of Kendall's tau leaves out")
 
 
+class BqsStudy(Strict):
+    """What measures of debiasing say of the same models, and which of them the truth bears out [bqs]:
+    eval_engine/studies/bqs.py.
+    """
+
+    kind: Literal["bqs"]
+    k: Numbers = Field((1, 5, 10), description="cutoffs of the tables")
+    qualities: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        ("sampled_hit_rate", "ndcg"), description="quality measures of the tables, of the section bqs"
+    )
+    show: int = Field(10, ge=1, description="cutoff of the picture, of the agreement and of random exposure")
+
+    @model_validator(mode="after")
+    def _shown(self) -> Self:
+        if self.show not in self.k:
+            raise ValueError(f"show: {self.show} is not among k: {list(self.k)}")
+        return self
+
+
 def _kind(section: Any) -> str:
     """The kind of a study; a section without one is that of [ure]."""
     return str(section.get("kind", "ure") if isinstance(section, Mapping) else getattr(section, "kind", None))
 
 
 Study = Annotated[
-    Annotated[UreStudy, Tag("ure")] | Annotated[SimpsonStudy, Tag("simpson")] | Annotated[WtdStudy, Tag("wtd")],
+    Annotated[UreStudy, Tag("ure")]
+    | Annotated[SimpsonStudy, Tag("simpson")]
+    | Annotated[WtdStudy, Tag("wtd")]
+    | Annotated[BqsStudy, Tag("bqs")],
     Discriminator(
         _kind,
         custom_error_type="study_kind",
-        custom_error_message="kind is ure, simpson or wtd",
+        custom_error_message="kind is ure, simpson, wtd or bqs",
     ),
 ]

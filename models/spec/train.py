@@ -37,6 +37,12 @@ Model = Annotated[Baseline | Backbone | Ensemble, Field(discriminator="kind"), B
 MODEL: TypeAdapter[Model] = TypeAdapter(Model)
 
 
+def _repeated(model: Model, number: int) -> Model:
+    """The model under the name of a repeat."""
+    named: Model = model.model_copy(update={"name": f"{model.name}#{number}"})
+    return named
+
+
 class Train(Strict):
     """The models of one run, and where their scores or ranks are written."""
 
@@ -78,6 +84,9 @@ class Train(Strict):
         (), description="more models, from grids; a trial that fails is noted and left out"
     )
 
+    repeats: int = Field(
+        1, ge=1, le=100, description="seeds that each model is trained with: name#1, name#2 ... have seed, seed + 1 ..."
+    )
     without: tuple[str, ...] = Field((), description="names of models and trials to leave out")
 
     @model_validator(mode="after")
@@ -107,7 +116,15 @@ class Train(Strict):
     @property
     def panel(self) -> tuple[Model, ...]:
         """The listed models and those of the searches."""
-        return tuple(model for model in (*self.models, *self.trials.values()) if model.name not in self.without)
+        models = (*self.models, *self.trials.values())
+        if self.repeats > 1:
+            models = tuple(_repeated(model, n) for model in models for n in range(1, self.repeats + 1))
+        return tuple(model for model in models if model.name not in self.without)
+
+    def seed_of(self, model: Model) -> int:
+        """The seed of a model: that of the config, or of its repeat."""
+        number = model.name.rpartition("#")[2]
+        return self.seed + (int(number) - 1 if self.repeats > 1 and number.isdigit() else 0)
 
     @property
     def trials(self) -> dict[str, Model]:

@@ -289,7 +289,7 @@ def test_strata_where_only_spark_reads_the_ranks(
 ) -> None:
     config, lake = load(of_pairs.write()), Lake(spark, of_pairs.config["lake"])
     monkeypatch.setattr(Lake, "files", lambda self, table, run_id: [])
-    with evaluate.slices_of(spark, lake, config) as (_, propensities):
+    with evaluate.slices_of(spark, lake, config) as (_, propensities, _):
         assert propensities is not None
         strata = sorted(propensities.strata.rows, key=lambda row: (row["strata"], row["stratum"]))
     before = sorted(rows(of_pairs, "strata"), key=lambda row: (row["strata"], row["stratum"]))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from eval_engine.errors import ConfigError, StageError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import PROPENSITY_FITS, RANKS, RUNS, TABLES
+from eval_engine.tables import POPULARITY_CLASSES, PROPENSITY_FITS, RANKS, RUNS, TABLES
 from jobs import pipeline
 from jobs.cli import app, load
 from jobs.pipeline import STAGES, Stage, inputs_of, module_of, stages_of, stages_table
@@ -91,7 +91,11 @@ def test_stages_stand_in_the_order_in_which_they_run() -> None:
 
 def test_what_fingerprints_are_made_of() -> None:
     assert {"model", "inputs"} <= set(RANKS.partitions)
-    assert [plan.publishes for plan in STAGES.values() if plan.publishes] == [PROPENSITY_FITS, RANKS]
+    assert [plan.publishes for plan in STAGES.values() if plan.publishes] == [
+        PROPENSITY_FITS,
+        POPULARITY_CLASSES,
+        RANKS,
+    ]
 
 
 @pytest.mark.parametrize("module", ALLOWED)

@@ -3,6 +3,9 @@
     macro   the mean over users with a positive (or with both kinds)
     mean    the mean over all labelled users; one without a positive counts 0
     micro   of all pairs of all users together
+    recommended   of top lists: each item of a list counts as a positive at its place (estimators/lists.py)
+    pairs   of held-out positives, all users together
+    raw     of all pairs of all users together, unweighted
 
 Of weighted pairs (ips.py), where c is the gain of a positive:
 
@@ -18,7 +21,7 @@ probability: Horvitz-Thompson; ratios: Hajek). With complete labels w = 1.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,8 +30,17 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.kernels.arrays import Ints
 from eval_engine.metric import Parameter
 
+if TYPE_CHECKING:
+    from eval_engine.estimators.user_batch import UserBatch
+
 PARTIAL = "their positives are beyond the end of a partial list, where ranks cannot be known"
 Users = Literal["labelled", "positive", "both", "several"]
+ByClass = Callable[["UserBatch", Labelled, Callable[[str], Ints], int, str], Terms]
+"""(batch, view, classes of the positives of a label set, k, ties) -> terms (n_classes, n_users) of CLASSES: low, middle,
+high; a class is a number from 0, or -1 for others.
+"""
+OverClasses = Callable[[Doubles, Doubles], Doubles]
+"""Numerators and denominators (..., n_classes) -> the value, NaN where it is not defined."""
 
 
 class ScaledSum(NamedTuple):
@@ -56,6 +68,10 @@ class Kernel(NamedTuple):
     sampled: str = ""  # description of the effect of sampling
     unknown: str = PARTIAL  # why a numerator is NaN
     scaled: Callable[..., ScaledSum] | None = None  # (labelled, k, parameters): the numerators of sum_kernel
+    needs: frozenset[str] = frozenset()  # besides what the estimator needs: popularity, heldout
+    # Of a metric that compares classes of popularity: the terms by class, and the value from the sums of classes
+    by_class: "ByClass | None" = None
+    over_classes: "OverClasses | None" = None
 
 
 def sum_kernel(
@@ -116,6 +132,7 @@ class MetricKernel(NamedTuple):
     means: Mapping[str, Kernel] = {}
     lists: ListKernel | None = None
     parameters: Mapping[str, Parameter] = {}
+    ordered: bool = True  # more is better: models are compared
     compared_as: str | None = (
         ""  # another metric with the same order of models on a user; "": itself; None: users are not compared
     )

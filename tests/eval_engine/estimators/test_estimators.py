@@ -18,7 +18,7 @@ FULL_SELECTED, FULL_AUC_SELECTED = formula("full_selected", "recall"), formula("
 URE_MACRO, URE_MICRO = formula("ure_macro", "recall"), formula("ure_micro", "recall")
 TRADITIONAL = formula("traditional", "recall")
 SETS = ("random", "truth", "heldout")
-EVERY = [one for metric in METRICS for one in formulas(metric)]
+EVERY = [one for metric in METRICS for one in formulas(metric) if not one.needs and "top" not in one.estimator.needs]
 
 
 def terms_of(one, batch, k, ties="expected"):

@@ -1,0 +1,1 @@
+"""Item popularity: counts of training positives, classes made of them."""
