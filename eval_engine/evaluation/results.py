@@ -34,11 +34,13 @@ from eval_engine.evaluation.test_set_slices import combined_set, sets_in
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.metric import Metric
 from eval_engine.statistics.balanced import Strata
-from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
+from eval_engine.statistics.bootstrap import bootstrap, chance_best, normal_draws, poisson_weights, standard_error
+from eval_engine.statistics.bootstrap import interval as percentiles
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
-from eval_engine.statistics.comparison import compare_groups
+from eval_engine.statistics.comparison import compare_groups, hit_size
+from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range, interval
 from eval_engine.statistics.paired import Paired, paired
-from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
+from eval_engine.statistics.ratio import SCALE, RatioSums, effective_users, estimate
 from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
@@ -86,6 +88,11 @@ class Described(NamedTuple):
     unknown: str
     lists: ListKernel | None = None
     undefined: str = ""  # why the metric has no value under this estimator
+    formula: MetricTerms | None = None
+
+    def range(self, k: int) -> Range:
+        """The values that the metric can take."""
+        return UNKNOWN_RANGE if self.formula is None else self.formula.range(k)
 
 
 class _Model(NamedTuple):
@@ -124,7 +131,7 @@ def described(spec: EvaluationSpec) -> dict[tuple[str, str], Described]:
 
 def _of_formula(one: MetricTerms) -> Described:
     undefined = one.estimator.without.get(one.metric, "")
-    return Described(one.estimator, one.estimand, one.left_out, one.unknown, undefined=undefined)
+    return Described(one.estimator, one.estimand, one.left_out, one.unknown, undefined=undefined, formula=one)
 
 
 def results_by_workers(
@@ -314,7 +321,7 @@ def _test_set_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
     return found
 
 
-def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
+def described_as(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
     """The description: from the caller, else from the registry."""
     base = Metric(metric, 0).base
     if (estimator, base) in about:
@@ -356,8 +363,8 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
     starts = np.searchsorted(which[order], np.arange(len(names) + 1))
     for key, members in groupby(range(len(names)), key=lambda n: names[n][:4]):
         numbers = list(members)
-        described_as = _described(key[0], key[1], about)
-        stratified = described_as.estimator.stratum is not None
+        own = described_as(key[0], key[1], about)
+        stratified = own.estimator.stratum is not None
         n_buckets = N_COARSE if stratified or key[3] != ALL else N_BUCKETS
         models = []
         for n in numbers:
@@ -366,7 +373,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
             sums, ties = totals[n]
             models.append(_Model(names[n][4], sums, ties, by_bucket[0], by_bucket[1]))
         if not stratified:
-            yield _Group(key, described_as, models, _paired(models), None)
+            yield _Group(key, own, models, _paired(models), None)
             continue
         rows = order[starts[numbers[0]] : starts[numbers[-1] + 1]]
         model_of = np.repeat(np.arange(len(numbers)), np.diff(starts[[*numbers, numbers[-1] + 1]]))
@@ -374,7 +381,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
         if valid[rows].all():  # not where exposure was not uniform, even on some days only
             columns = [x[rows] for x in (users, a, aa)]
             strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
-        yield _combined(_Group(key, described_as, models, _paired(models), strata))
+        yield _combined(_Group(key, own, models, _paired(models), strata))
 
 
 def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64]]:
@@ -461,7 +468,7 @@ def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
     if asking.replicates:
         replicates = _replicates(groups, asking)
         errors = standard_error(replicates)
-        lows, highs = interval(replicates, asking.confidence)
+        lows, highs = percentiles(replicates, asking.confidence)
         best = np.array([chance_best(one) for one in replicates])
     else:
         errors = lows = highs = best = np.full((len(groups), n_models), np.nan)
@@ -543,7 +550,7 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     """Value, standard error and interval of a model, its bounds under ties, and the reason if one is undefined."""
     model, about = group.models[m], group.about
     if about.estimator.combine is None:
-        found = estimate(model.sums, asking.confidence)
+        found = estimate(model.sums, asking.confidence, about.range(group.key[2]))
         reason = f"{NOT_DEFINED}{about.undefined}" if about.undefined else None
         reason = reason or _reason(model.sums, about.left_out, about.unknown)
         return [found.value, found.standard_error, found.low, found.high], model.ties, reason
@@ -551,11 +558,12 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     if group.combined is None:
         return [math.nan] * 4, no_bounds, about.estimator.uncombined
     value, error = float(group.values.values[m]), float(group.combined.standard_errors()[m])
-    width = float(group.combined.half_widths(asking.confidence)[m])
+    degrees, users = group.combined.degrees()[m], effective_users(model.sums)
+    low, high = interval(value, error, users, degrees, asking.confidence, about.range(group.key[2]))
     reason = _reason(model.sums, about.left_out, about.unknown)
     if reason is None and math.isnan(value):
         reason = about.estimator.undefined
-    return [value, error, value - width, value + width], no_bounds, reason
+    return [value, error, float(low), float(high)], no_bounds, reason
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
@@ -582,6 +590,9 @@ def _replicates(groups: list[_Group], asking: InferenceSettings) -> Doubles:
         weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_units)
         for n in combined:
             found[n] = groups[n].values.values[:, None] + groups[n].values.errors @ (weights.T - 1)
+            if (bias := getattr(groups[n].combined, "bias", None)) is not None:
+                names = [model.name for model in groups[n].models]
+                found[n] += bias[:, None] * normal_draws(names, asking.replicates, asking.seed)
     return found
 
 
@@ -656,6 +667,7 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
         confidence=asking.confidence,
         margin=asking.margin,
         power=asking.power,
+        hits=np.array([[_hit_size(m.sums) for m in group.models] for group in groups]),
     )
     level = 1 - asking.confidence
     rows: Rows = []
@@ -678,7 +690,11 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
                 "p_a_no_worse": no_worse[0],
                 "p_b_no_worse": no_worse[1],
             }
-            needed = _known(float(pairs.users_needed[n, p]))
+            scales = getattr(group.combined, "bias", None) is None
+            needed, equivalent = (
+                None if np.isnan(users) or not scales else int(users)
+                for users in (pairs.users_needed[n, p], pairs.users_equivalent[n, p])
+            )
             counts = dict(zip(("wins", "ties", "losses"), _wins_of_pair(first, second, won), strict=True))
             rows.append(
                 {
@@ -693,11 +709,17 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
                     "confidence": asking.confidence,
                     "margin": asking.margin,
                     "verdict": _verdict(difference, holm, no_worse, level),
-                    "users_needed": None if needed is None else int(needed),
+                    "users_needed": needed,
                     "power": asking.power,
+                    "users_equivalent": equivalent,
                 }
             )
     return rows
+
+
+def _hit_size(sums: RatioSums) -> float:
+    """What a user's hit adds to the value of a model."""
+    return float(hit_size(*(np.array(x / SCALE) for x in (sums.a, sums.b, sums.aa))))
 
 
 def _has_wins(estimator: Estimator) -> bool:

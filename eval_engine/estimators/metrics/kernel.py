@@ -56,6 +56,8 @@ class Kernel(NamedTuple):
     sampled: str = ""  # description of the effect of sampling
     unknown: str = PARTIAL  # why a numerator is NaN
     scaled: Callable[..., ScaledSum] | None = None  # (labelled, k, parameters): the numerators of sum_kernel
+    top: Callable[[int], float] | None = None  # the largest value at k; the least is 0. None: not known
+    pairs: bool = False  # of a sample, the numerator grows with pairs of positives
 
 
 def sum_kernel(
@@ -84,6 +86,11 @@ def _terms(
     a = a if down is None else np.divide(a, down, out=np.zeros(a.size), where=down > 0)
     a = a if most is None else np.minimum(a, most)
     return Terms(np.where(b > 0, a, 0.0), b)
+
+
+def one(k: int) -> float:
+    """The largest value of a share."""
+    return 1.0
 
 
 def with_label(labelled: Labelled) -> Doubles:
