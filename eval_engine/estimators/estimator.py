@@ -127,7 +127,9 @@ class MetricTerms(NamedTuple):
             return UNKNOWN_RANGE
         top, pairs = self.top(k), self.pairs and self.estimator.sampled
         share = self.mean in SHARES or not (self.estimator.sampled or self.estimator.weight)
-        return Range(top, share and top == 1.0 and not pairs, pairs)
+        # of one user the weights are shares; average precision falls with the rank as a weight does
+        heavy = ("propensity" in self.estimator.needs and self.mean != "weighted") or self.pairs
+        return Range(top, share and top == 1.0 and not pairs, pairs, heavy)
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"

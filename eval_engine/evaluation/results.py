@@ -92,7 +92,11 @@ class Described(NamedTuple):
 
     def range(self, k: int) -> Range:
         """The values that the metric can take."""
-        return UNKNOWN_RANGE if self.formula is None else self.formula.range(k)
+        if self.formula is None:
+            return UNKNOWN_RANGE
+        found = self.formula.range(k)
+        combined = self.estimator.combine is not None and "propensity" in self.estimator.needs
+        return found._replace(heavy=True) if combined else found
 
 
 class _Model(NamedTuple):

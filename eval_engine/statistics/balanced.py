@@ -285,7 +285,7 @@ def _setting(cells: Cells, positives: Ints) -> _Setting:
     """The covariance and v, in units of a model's mean recall."""
     x = np.log(cells.grid)
     kernels = [np.exp(-((x[:, None] - x) ** 2) / (2 * length**2)) for length in LENGTHS]
-    smooth = SPREAD**2 * sum(kernels) / len(kernels)
+    smooth = SPREAD**2 * np.mean(kernels, axis=0)
     return _Setting(smooth + 100.0, smooth, V0 + V1 / np.maximum(positives, 1))
 
 

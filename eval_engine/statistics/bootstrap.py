@@ -92,7 +92,8 @@ def normal_draws(names: Sequence[str], replicates: int, seed: int) -> Floats:
         [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in names], np.uint64
     )
     rows = mix(mix(np.array([seed % 2**64], np.uint64)) + own)
-    keys = mix(rows[:, None] + np.arange(replicates, dtype=np.uint64))
+    numbers: Keys = np.arange(replicates, dtype=np.uint64)
+    keys = mix(rows[:, None] + numbers)
     return np.asarray(ndtri(((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52))
 
 

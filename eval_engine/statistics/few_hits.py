@@ -17,7 +17,10 @@ is too narrow above and too low below, and without a hit it is [0, 0]. With fewe
     of pairs    the numerator grows with pairs of hits of one user (MAP of a sample), which are rare and large: the event
                 more is of size PAIR s
 
-Every interval is cut to the metric's range, 0 to `top`. A value outside, which an unbiased estimator may have, stays:
+    heavy       hits are weighted by 1 / propensity (or by 1 / rank, as in MAP): the event more is of size HEAVY s, since the heaviest are the rarest
+
+All with se t / z in place of se, t of as many degrees of freedom as there are users in effect: of few users the error is
+itself not known well. Every interval is cut to the metric's range, 0 to `top`. A value outside, which an unbiased estimator may have, stays:
 the interval then ends at the value.
 """
 
@@ -25,13 +28,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, gammaincinv, stdtrit
+from scipy.special import betaincinv, gammaincinv, ndtri, stdtrit
 
 Doubles = npt.NDArray[np.float64]
 
 MANY = 100.0  # hits or misses from which the linearised interval holds
 LARGER = 1.5  # the size of a hit that was not seen, in units of those seen
 PAIR = 10.0  # that of a pair of hits
+HEAVY = 5.0  # that of a hit with a large weight
 
 
 class Range(NamedTuple):
@@ -40,6 +44,7 @@ class Range(NamedTuple):
     top: float = np.inf  # of the metric; the lower end is 0. inf: not known, nothing is cut
     bounded: bool = False  # a user's numerator is at most the denominator
     pairs: bool = False  # pairs of hits of a user count
+    heavy: bool = False  # hits have weights of a long tail
 
 
 UNKNOWN_RANGE = Range()
@@ -67,8 +72,11 @@ def interval(
         low, high = np.asarray(r - width), np.asarray(r + width)
         if not np.isfinite(of.top):
             return low, high
+        larger = PAIR if of.pairs else HEAVY if of.heavy else LARGER
+        t = stdtrit(np.maximum(np.minimum(free, np.where(n > 1, n - 1, 1.0)), 1.0), (1 + confidence) / 2)
         hits = np.where(se > 0, r * r / (se * se), np.where(r > 0, n, 0.0))
         misses = np.where(se > 0, (1 - r) ** 2 / (se * se), np.where(r < 1, n, 0.0))
+        se = se * t / ndtri((1 + confidence) / 2)
         if of.bounded:
             few = ((hits < MANY) | (misses < MANY)) & (r >= 0) & (r <= 1)
             sure = (r <= 0) | (r >= 1) | ~(se > 0)
@@ -77,12 +85,13 @@ def interval(
             below = np.where(some > 0, betaincinv(np.where(some > 0, some, 1.0), others + 1, tail), 0.0)
             above = np.where(others > 0, betaincinv(some + 1, np.where(others > 0, others, 1.0), 1 - tail), 1.0)
             unequal = ~sure & (hits < MANY), ~sure & (misses < MANY)
-            above = np.where(unequal[0], np.maximum(above, _at_most(r, se, tail)), above)
-            below = np.where(unequal[1], np.minimum(below, 1 - _at_most(1 - r, se, tail)), below)
+            above = np.where(unequal[0], np.maximum(above, _at_most(r, se, tail, larger)), above)
+            below = np.where(unequal[1], np.minimum(below, 1 - _at_most(1 - r, se, tail, larger)), below)
         else:
             few = hits < MANY
-            below = np.where(hits > 0, se * se / r * gammaincinv(np.where(hits > 0, hits, 1.0), tail), 0.0)
-            above = np.where(hits > 0, _at_most(r, se, tail, PAIR if of.pairs else LARGER), of.top)
+            some = np.where(hits > 0, r * r / (se * se), 1.0)
+            below = np.where(hits > 0, se * se / r * gammaincinv(some, tail), 0.0)
+            above = np.where(hits > 0, _at_most(r, se, tail, larger), of.top)
         few = few & ~np.isnan(se)
         low, high = np.where(few, below, low), np.where(few, above, high)
         # a value beyond the range stays inside its interval; NaN stays
@@ -91,7 +100,7 @@ def interval(
     return np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
 
 
-def _at_most(r: Doubles, se: Doubles, tail: float, larger: float = LARGER) -> Doubles:
+def _at_most(r: Doubles, se: Doubles, tail: float, larger: float) -> Doubles:
     """The upper end of a sum of rare events, with one more, larger than those seen."""
     more = larger * se * se / r
     spread = (se * se + more * more) / (r + more)
