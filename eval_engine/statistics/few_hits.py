@@ -12,8 +12,8 @@ is too narrow above and too low below, and without a hit it is [0, 0]. With fewe
                 the upper end is that of the metric's range
     bounded     a user's numerator is at most the denominator, as in recall. Clopper and Pearson's interval of R n hits
                 among n = R (1 - R) / se^2 users [Korn, Graubard 1998]; without a hit, or a miss, n is the effective
-                number of users B^2 / sum b^2. Hits are of unequal size, so the upper end is at least the gamma
-                interval's, the lower end at most that of misses
+                number of users B^2 / sum b^2. A small share of hits (below SMALL) may be of unequal sizes, so the
+                upper end is then at least the gamma interval's; likewise the lower end of a small share of misses
     of pairs    the numerator grows with pairs of hits of one user (MAP of a sample), which are rare and large: the event
                 more is of size PAIR s
 
@@ -34,6 +34,7 @@ Doubles = npt.NDArray[np.float64]
 
 MANY = 100.0  # hits or misses from which the linearised interval holds
 LARGER = 1.5  # the size of a hit that was not seen, in units of those seen
+SMALL = 0.25  # a share of hits or misses up to which they may be of very unequal size
 PAIR = 10.0  # that of a pair of hits
 HEAVY = 5.0  # that of a hit with a large weight
 
@@ -84,7 +85,7 @@ def interval(
             some, others = size * r, size * (1 - r)
             below = np.where(some > 0, betaincinv(np.where(some > 0, some, 1.0), others + 1, tail), 0.0)
             above = np.where(others > 0, betaincinv(some + 1, np.where(others > 0, others, 1.0), 1 - tail), 1.0)
-            unequal = ~sure & (hits < MANY), ~sure & (misses < MANY)
+            unequal = ~sure & (hits < MANY) & (r < SMALL), ~sure & (misses < MANY) & (1 - r < SMALL)
             above = np.where(unequal[0], np.maximum(above, _at_most(r, se, tail, larger)), above)
             below = np.where(unequal[1], np.minimum(below, 1 - _at_most(1 - r, se, tail, larger)), below)
         else:
