@@ -76,9 +76,12 @@ bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, a
 	@$(BIN)/python -m benchmarks.evaluate
 	@$(BIN)/python -m benchmarks.evaluate_logged
 
-bench-calibration: $(READY)  ## are the estimates right and their intervals honest: 2,000 draws of a world whose truth is known (20 minutes)
+bench-calibration: $(READY)  ## are the estimates right and their intervals honest: a grid of edges, then 2,000 draws of one world (60 minutes; GRID=--quick for a look)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration_grid $(GRID)
+ifneq ($(GRID),--quick)
 	@$(BIN)/python -m benchmarks.calibration
 	@$(BIN)/python -m benchmarks.calibration_logged
+endif
 
 bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark
 	@$(BIN)/python -m benchmarks.test_sets

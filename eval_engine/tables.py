@@ -300,6 +300,12 @@ COMPARISONS = Table(
         Column("users_needed", BIGINT, "Number of users with which the difference would be decided."),
         Column("power", DOUBLE, "Probability of a decision with that many users, a share: 0.8."),
         SLICE,
+        Column(
+            "users_equivalent",
+            BIGINT,
+            "Number of users with which the two would be called equivalent, were the difference as it is; NULL if it is "
+            "not within the margin, or cannot be told.",
+        ),
     ),
     key=("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
     rules=(

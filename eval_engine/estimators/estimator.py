@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_engine.kernels.arrays import Bools, Ints
+from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range
 
 if TYPE_CHECKING:
     from eval_engine.estimators.labelled import Labelled
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from eval_engine.estimators.user_batch import UserBatch
 
 Doubles = npt.NDArray[np.float64]
+SHARES = {
+    "macro",
+    "micro",
+    "pooled",
+    "weighted",
+}  # means in which the parts of a user's denominator are the numerator's
 Role = Literal["truth", "naive", "estimate"]
 
 
@@ -78,6 +85,13 @@ class Estimator(NamedTuple):
     combine: "Callable[..., Any] | None" = None  # statistics of strata -> value and errors of each model
     uncombined: str = ""  # reason, where users have no stratum
     undefined: str = ""  # reason, where combine gives no value
+    unknown_in: "Callable[[UserBatch], bool] | None" = (
+        None  # whether no user's value can be known: of all users or none
+    )
+    unknown: str = ""  # why not
+    whole_lists: frozenset[str] = (
+        frozenset()
+    )  # metrics that any order of a list of k items or fewer gives the same value
 
     def label_of(self, metric: str) -> str:
         """The label of the estimator for a metric of this name."""
@@ -106,15 +120,38 @@ class MetricTerms(NamedTuple):
     needs: frozenset[str] = frozenset()  # besides what the estimator needs
     by_class: "ByClass | None" = None  # of a metric that compares classes of popularity: metrics/kernel.py
     over_classes: "OverClasses | None" = None
+    top: Callable[[int], float] | None = None  # the largest value at a cutoff, where it is known
+    pairs: bool = False  # of a sample, numerators grow with pairs of positives
+    longer: bool = False  # users whose lists are no longer than the cutoff are left out
+
+    def range(self, k: int) -> Range:
+        """The values that it can take, which its interval is cut to."""
+        if self.top is None:
+            return UNKNOWN_RANGE
+        top, pairs = self.top(k), self.pairs and self.estimator.sampled
+        share = self.mean in SHARES or not (self.estimator.sampled or self.estimator.weight)
+        # of one user the weights are shares; average precision falls with the rank as a weight does
+        heavy = ("propensity" in self.estimator.needs and self.mean != "weighted") or self.pairs
+        return Range(top, share and top == 1.0 and not pairs, pairs, heavy)
 
     def __str__(self) -> str:
         return f"{self.estimator.name} {self.metric}"
+
+    def is_unknown(self, batch: "UserBatch") -> bool:
+        """Whether the value of no user can be known: each counts as one of unknown numerator."""
+        rule = self.estimator.unknown_in
+        return self.terms is undefined_terms or (rule is not None and rule(batch))
 
     def of(
         self, batch: "UserBatch", labelled: "Labelled", users: "Ints | slice", k: int, ties: str, **parameters: float
     ) -> Terms:
         """The terms of the users of a view, some of the batch."""
-        a, b = self.terms(labelled, k, ties, **parameters)
+        a, b = (undefined_terms if self.is_unknown(batch) else self.terms)(labelled, k, ties, **parameters)
+        if self.is_unknown(batch):
+            return Terms(a, b)
+        if self.longer:
+            counted = labelled.candidates > k
+            a, b = np.where(counted, a, 0.0), np.where(counted, b, 0.0)
         own = self.weights(batch, labelled, users)
         if own is None:
             return Terms(a, b)
@@ -131,6 +168,12 @@ class MetricTerms(NamedTuple):
         """The weights of the users of a view; None: 1."""
         own = self.estimator.user_weight
         return None if own is None else own(batch, labelled, users, self.users)
+
+
+def longer_lists(own: MetricTerms) -> MetricTerms:
+    """The same without the users whose lists are no longer than the cutoff: any order gives them the same value."""
+    left_out = f"{own.left_out}, or with no more of them than the cutoff, so that any order gives the same value"
+    return own._replace(denominator=None, scaled=None, left_out=left_out, longer=True)
 
 
 def undefined_terms(labelled: "Labelled", k: int, ties: str, **parameters: float) -> Terms:

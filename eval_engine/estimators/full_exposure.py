@@ -10,6 +10,10 @@ with it.
 N+_u: positives among the N candidates, M_u: those in the top k (expected under ties). `selected` is the limit of
 ure_macro: ure_macro averages only users whose e_u random exposures show a positive, which are mostly users with many
 positives. In the sums of `selected` a user without a positive has weight 0.
+
+P_u is that of even drawing. With exposure probabilities it would need those of all of the user's positives, shown or
+not, and the design that they are of (the chance that two items are shown together); exposures hold the probabilities of
+the shown items only. `selected` is then unknown for every user: NULL, with the reason.
 """
 
 import numpy as np
@@ -58,6 +62,15 @@ def chance_to_be_shown(batch: UserBatch, labelled: Labelled, users: Ints | slice
     return np.where(exposures > 1, np.maximum(chance, 0.0), 0.0)
 
 
+def drawn_unevenly(batch: UserBatch) -> bool:
+    """Whether the random exposures have exposure probabilities."""
+    return batch.labels["random"].facts.probability is not None
+
+
+UNEVEN = (
+    "exposures have exposure probabilities, and the chance to show a positive is known for even drawing only: it would "
+    "need the probabilities of the items that were not shown, and of two items together"
+)
 TRUTH = frozenset({"truth"})
 FULL_MEAN = Estimator("full_mean", "truth", "truth", None, TRUTH, means=("mean",), pairs=complete_truth, words=WORDS)
 FULL_MACRO = Estimator(
@@ -83,6 +96,8 @@ FULL_SELECTED = Estimator(
     user_weight=chance_to_be_shown,
     words=SELECTED_WORDS,
     only=frozenset({"recall", "auc"}),
+    unknown_in=drawn_unevenly,
+    unknown=UNEVEN,
 )
 FULL_MICRO = Estimator(
     "full_micro", "URE micro's target", "truth", None, TRUTH, means=("micro", "raw"), pairs=complete_truth, words=WORDS

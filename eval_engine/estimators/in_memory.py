@@ -41,7 +41,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from eval_engine.estimators.estimator import MetricTerms, Terms, divided
 from eval_engine.estimators.labelled import Labelled
@@ -55,8 +54,9 @@ from eval_engine.metric import KINDS, Metric
 from eval_engine.statistics import ratio
 from eval_engine.statistics.balanced import Strata
 from eval_engine.statistics.bucket_sums import N_COARSE
-from eval_engine.statistics.comparison import Comparison
+from eval_engine.statistics.comparison import Comparison, hit_size
 from eval_engine.statistics.comparison import compare as compare_models
+from eval_engine.statistics.few_hits import Range, interval
 from eval_engine.statistics.paired import paired
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
@@ -122,7 +122,7 @@ def evaluate(
             kinds = _kinds(terms, batch, nobody)
             if kinds is not None:
                 kinds[users[inside]] = _kinds(terms, batch, sliced)[inside]  # type: ignore[index]
-            found.slices[code] = _of_terms(terms, Terms(a, b), kinds, confidence)
+            found.slices[code] = _of_terms(terms, Terms(a, b), kinds, confidence, own.k)
     if user_slice is not None:
         codes = np.asarray(user_slice)
         if codes.shape != (facts.n_users,):
@@ -166,8 +166,9 @@ def stratified(
     units = int((b > 0).any(axis=0).sum())
     inflation = units / (units - 1) if units > 1 else np.nan
     error = float(np.sqrt(inflation * (found.errors[0] ** 2).sum()))
-    value, width = float(found.values[0]), float(stdtrit(max(units - 1, 1), (1 + confidence) / 2)) * error
-    return ratio.Estimate(value, error, value - width, value + width, *whole[4:])
+    value, of = float(found.values[0]), formula("holdout", metric).range(k)
+    low, high = interval(value, error, whole.n_users, max(units - 1, 1), confidence, of)
+    return ratio.Estimate(value, error, float(low), float(high), *whole[4:])
 
 
 def _propensities(facts: RankFacts, propensity: npt.ArrayLike | None, floor: float) -> Propensities:
@@ -214,7 +215,8 @@ def compare(
         both.append(terms.of(batch, view, np.arange(facts.n_users), own.k, ties, **own.parameters))
     a, b = (np.array(columns) for columns in zip(*both, strict=True))
     n_users = int((b[0] > 0).sum())
-    (found,) = compare_models(paired(a, b), n_users, confidence, margin)
+    hits = hit_size(a.sum(axis=1), b.sum(axis=1), (a * a).sum(axis=1))
+    (found,) = compare_models(paired(a, b), n_users, confidence, margin, hits=hits)
     return found
 
 
@@ -223,7 +225,7 @@ def _estimated(
 ) -> Estimate:
     """The estimate over the users of a view."""
     each = terms.of(batch, view, users, metric.k, ties, **metric.parameters)
-    return _of_terms(terms, each, _kinds(terms, batch, view), confidence)
+    return _of_terms(terms, each, _kinds(terms, batch, view), confidence, metric.k)
 
 
 def _kinds(terms: MetricTerms, batch: UserBatch, view: Labelled) -> Ints | None:
@@ -231,18 +233,20 @@ def _kinds(terms: MetricTerms, batch: UserBatch, view: Labelled) -> Ints | None:
     return None if terms.estimator.stratum is None else terms.estimator.stratum(batch, view)
 
 
-def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float) -> Estimate:
+def _of_terms(terms: MetricTerms, each: Terms, kinds: Ints | None, confidence: float, k: int) -> Estimate:
     """The estimate over users with these terms and strata."""
-    found = Estimate(*estimate(ratio_sums(each), confidence))
+    found = Estimate(*estimate(ratio_sums(each), confidence, terms.range(k)))
     if kinds is not None:
-        found = Estimate(*_combined(terms, each, kinds, confidence), *found[4:])
+        found = Estimate(*_combined(terms, each, kinds, confidence, terms.range(k)), *found[4:])
     if terms.estimator.no_interval:
         found = Estimate(found.value, np.nan, np.nan, np.nan, found.n_users, found.n_left_out, found.n_unknown)
     found.terms, found.slices = each, {}
     return found
 
 
-def _combined(terms: MetricTerms, each: Terms, kinds: Ints, confidence: float) -> tuple[float, float, float, float]:
+def _combined(
+    terms: MetricTerms, each: Terms, kinds: Ints, confidence: float, of: Range
+) -> tuple[float, float, float, float]:
     """Value, standard error and interval that the estimator combines from strata; users are assigned to jackknife units
     round-robin.
     """
@@ -258,8 +262,9 @@ def _combined(terms: MetricTerms, each: Terms, kinds: Ints, confidence: float) -
     )
     exposures, candidates, positives = distinct.T
     found = terms.estimator.combine(Strata(exposures, candidates, positives, users, sums[None], squares[None]))
-    value, width = float(found.models.values[0]), float(found.half_widths(confidence)[0])
-    return value, float(found.standard_errors()[0]), value - width, value + width
+    value, error = float(found.models.values[0]), float(found.standard_errors()[0])
+    low, high = interval(value, error, (each.denominator > 0).sum(), found.degrees()[0], confidence, of)
+    return value, error, float(low), float(high)
 
 
 def names() -> dict[str, tuple[str, str]]:

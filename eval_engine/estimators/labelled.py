@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.arrays import Bools, Ints
-from eval_engine.kernels.gain import gain_table, gained, gained_after, interpolated
+from eval_engine.kernels.gain import broken, gain_table, gained, gained_after, interpolated
 from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.slice_order import SliceOrder
@@ -73,6 +73,7 @@ class Labelled:
         self._parent = parent  # its sums hold for these users too
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
+        self._broken: dict[bool, Labelled] = {}
         self._active: dict[int, Ints] = {}
         self._active_views: dict[int, Labelled] = {}
         self._tables: dict[tuple[str, tuple[int, ...], str], Doubles] = {}
@@ -150,6 +151,19 @@ class Labelled:
         number = np.full(self.n_users, -1)
         number[users] = np.arange(users.size)
         return number
+
+    def broken(self, after: bool) -> "Labelled":
+        """The same users with all ties broken one way: each tied positive after, or before, the items that it is tied
+        with, one place each (kernels/gain.py).
+        """
+        if after not in self._broken:
+            n, same = np.arange(self.n_users), np.arange(self.above.size)
+            view = self._view(n, self.offsets, same, False)
+            view._cutoffs = self._cutoffs
+            view.above = broken((self.offsets, self.above, self.tied), self.weight, after)
+            view.tied = np.minimum(self.tied, 0)
+            self._broken[after] = view
+        return self._broken[after]
 
     def of(self, users: Ints) -> "Labelled":
         """The same for some users, in this order; cached until other users are requested."""

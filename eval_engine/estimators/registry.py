@@ -14,7 +14,7 @@ register_estimator; docs/extending.md.
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.balanced_ure import URE_BALANCED
-from eval_engine.estimators.estimator import Estimator, MetricTerms, undefined_terms
+from eval_engine.estimators.estimator import Estimator, MetricTerms, longer_lists, undefined_terms
 from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MEAN, FULL_MICRO, FULL_SELECTED
 from eval_engine.estimators.holdout import HOLDOUT
 from eval_engine.estimators.ips import CLIPPED, IPS, SNIPS, SNIPS_USER
@@ -118,10 +118,13 @@ def terms_of(estimator: Estimator, metric: MetricKernel, logged: bool = False) -
         if kernel is not None and not (kernel.complete_only and estimator.sampled):
             words = estimator.words.get(kernel.users) or estimator.words["positive"]
             estimand = _estimand(estimator, mean, kernel)
-            return MetricTerms(
-                estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, kernel.unknown,
+            unknown = f"{kernel.unknown}; or {estimator.unknown}" if estimator.unknown else kernel.unknown
+            found = MetricTerms(
+                estimator, metric.name, mean, kernel.users, kernel.terms, estimand, words.left_out, unknown,
                 kernel.denominator, kernel.scaled, kernel.needs, kernel.by_class, kernel.over_classes,
+                kernel.top, kernel.pairs,
             )  # fmt: skip
+            return longer_lists(found) if metric.name in estimator.whole_lists else found
     return None
 
 

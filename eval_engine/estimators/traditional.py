@@ -5,7 +5,8 @@
     ndcg        mean over users with n_u > 0 of DCG over the best possible DCG, both in E_u
 
 It equals full exposure in a world with the exposed items only: k counts places among the e_u exposed items. It does not
-estimate the metric at k over all candidates: with e_u <= k recall is 1 for any model. Ties are those inside E_u; the
+estimate the metric at k over all candidates. Users with e_u <= k are left out of recall, precision and hit rate, which
+any order of their items gives the same value (recall 1): they cannot tell models apart. Ties are those inside E_u; the
 same tie policy applies.
 """
 
@@ -41,4 +42,5 @@ TRADITIONAL = Estimator(
     words=WORDS,
     over="among the randomly shown items only",
     caveat="not over all candidates",
+    whole_lists=frozenset({"recall", "precision", "hit_rate"}),
 )

@@ -1,6 +1,7 @@
 """Intervals of estimates that hold at every look, beside the ordinary ones: columns anytime_low, anytime_high.
 
-    value -+ c(n) se        statistics/confidence_sequences.py; n users, alpha = 1 - confidence
+    value -+ c(n) se        statistics/confidence_sequences.py; n users, alpha = 1 - confidence; nowhere inside the
+                            ordinary interval, which few hits widen (statistics/few_hits.py)
 
 They hold for estimates of a sample that only grows from look to look, as those of a window `since` a day. NULL where the
 setting evaluate.anytime is missing, and where the estimate has no standard error.
@@ -22,4 +23,7 @@ def _ends(row: dict[str, Any], confidence: float, anytime: Anytime | None) -> di
     if anytime is None or row["standard_error"] is None or row["low"] is None or not row["n_users"]:
         return {"anytime_low": None, "anytime_high": None}
     width = float(sequence_factor(row["n_users"], 1 - confidence, anytime.tightest_at)) * row["standard_error"]
-    return {"anytime_low": row["value"] - width, "anytime_high": row["value"] + width}
+    return {
+        "anytime_low": min(row["value"] - width, row["low"]),
+        "anytime_high": max(row["value"] + width, row["high"]),
+    }

@@ -13,7 +13,7 @@ So standard errors of a merged run are by bucket, for every estimator:
 
     se^2 = G / (G - 1) sum_g e_g^2,    e_g = (A_g - R B_g) / B,    G buckets        Student's t with G - 1 degrees
 
-(statistics/paired.py), 256 buckets for the whole and 32 for slices. The other columns are those of results.py.
+(statistics/paired.py; of few hits statistics/few_hits.py), 256 buckets for the whole and 32 for slices. The other columns are those of results.py.
 """
 
 import math
@@ -24,14 +24,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.special import stdtrit
 
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.evaluation.pair_weights import WEIGHT
-from eval_engine.evaluation.results import Described, InferenceSettings, Results, Rows, in_order, results_of
+from eval_engine.evaluation.results import (
+    Described,
+    InferenceSettings,
+    Results,
+    Rows,
+    described_as,
+    in_order,
+    results_of,
+)
 from eval_engine.evaluation.spec import ALL
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
+from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range, interval
 from eval_engine.statistics.paired import paired
 from eval_engine.tables import ESTIMATES, STATISTICS
 
@@ -65,7 +73,7 @@ def merged_results(
     """The rows of all tables of results from added rows."""
     results = results_of(total, asking, about)
     errors = _errors_by_bucket(total)
-    estimates = [_by_bucket(row, errors, asking.confidence) for row in results.estimates]
+    estimates = [_by_bucket(row, errors, asking.confidence, _range(row, about or {})) for row in results.estimates]
     return results._replace(estimates=in_order(ESTIMATES, estimates))
 
 
@@ -161,8 +169,8 @@ def _wins(wins: pa.MapArray, which: npt.NDArray[np.int64], n: int) -> pa.MapArra
     ).cast(SCHEMA.field("wins").type)
 
 
-def _errors_by_bucket(total: pa.Table) -> dict[tuple[Any, ...], tuple[float, int]]:
-    """The standard error of each estimate and the number of its buckets."""
+def _errors_by_bucket(total: pa.Table) -> dict[tuple[Any, ...], tuple[float, float, int]]:
+    """The standard error of each estimate, its effective number of users and the number of its buckets."""
     columns = [total.column(name).to_pylist() for name in CELL]
     names = sorted(set(zip(*columns, strict=True)))
     number = {name: n for n, name in enumerate(names)}
@@ -174,24 +182,34 @@ def _errors_by_bucket(total: pa.Table) -> dict[tuple[Any, ...], tuple[float, int
         x = total.column(column).cast(pa.float64()).fill_null(0.0).to_numpy()
         by_bucket = np.bincount(which * N_BUCKETS + bucket, x, minlength=size).astype(np.float64)
         terms.append(by_bucket.reshape(-1, N_BUCKETS))
-    found: dict[tuple[Any, ...], tuple[float, int]] = {}
+    squares = total.column("bb").cast(pa.float64()).fill_null(0.0).to_numpy()
+    squares = np.bincount(which, squares, minlength=len(names))
+    found: dict[tuple[Any, ...], tuple[float, float, int]] = {}
     for n, cell in enumerate(names):
         n_buckets = N_BUCKETS if cell[-1] == ALL else N_COARSE
         one = paired(*(x[n, :n_buckets][None, :] for x in terms))
-        found[cell] = float(np.sqrt(one.covariance[0, 0])), one.n_units
+        users = terms[1][n].sum() ** 2 / squares[n] if squares[n] > 0 else 0.0
+        found[cell] = float(np.sqrt(one.covariance[0, 0])), float(users), one.n_units
     return found
 
 
+def _range(row: Mapping[str, Any], about: Mapping[tuple[str, str], Described]) -> Range:
+    """The values that the estimate of a row can take."""
+    if row["estimator"] not in ESTIMATORS:
+        return UNKNOWN_RANGE
+    return described_as(row["estimator"], row["metric"], about).range(row["k"])
+
+
 def _by_bucket(
-    row: dict[str, Any], errors: Mapping[tuple[Any, ...], tuple[float, int]], confidence: float
+    row: dict[str, Any], errors: Mapping[tuple[Any, ...], tuple[float, float, int]], confidence: float, of: Range
 ) -> dict[str, Any]:
     """The row with its standard error by bucket; combined estimators have theirs by bucket already."""
     row = row | {"estimand": f"{(row['estimand'] or '').rstrip('.')}.{USER_DAYS}".lstrip(".")}
-    error, n_units = errors.get(tuple(row[name] for name in CELL), (math.nan, 0))
+    error, users, n_units = errors.get(tuple(row[name] for name in CELL), (math.nan, math.nan, 0))
     if row["standard_error"] is None or math.isnan(error) or _is_combined(row["estimator"]):
         return row
-    width = float(stdtrit(n_units - 1, (1 + confidence) / 2)) * error
-    return row | {"standard_error": error, "low": row["value"] - width, "high": row["value"] + width}
+    low, high = interval(row["value"], error, users, n_units - 1, confidence, of)
+    return row | {"standard_error": error, "low": float(low), "high": float(high)}
 
 
 def _is_combined(estimator: str) -> bool:

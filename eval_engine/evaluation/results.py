@@ -41,15 +41,17 @@ from eval_engine.statistics.balanced import Strata
 from eval_engine.statistics.bootstrap import (
     bootstrap,
     chance_best,
-    interval,
+    normal_draws,
     poisson_weights,
     standard_error,
     weighted_sums,
 )
+from eval_engine.statistics.bootstrap import interval as percentiles
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
-from eval_engine.statistics.comparison import compare_groups
+from eval_engine.statistics.comparison import compare_groups, hit_size
+from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range, interval
 from eval_engine.statistics.paired import Paired, paired
-from eval_engine.statistics.ratio import SCALE, RatioSums, estimate
+from eval_engine.statistics.ratio import SCALE, RatioSums, effective_users, estimate
 from eval_engine.tables import BQS, COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, REVERSALS, Table
 
 Doubles = npt.NDArray[np.floating[Any]]
@@ -101,6 +103,15 @@ class Described(NamedTuple):
     undefined: str = ""  # why the metric has no value under this estimator
     ordered: bool = True  # more is better: models are compared
     over_classes: OverClasses | None = None  # of a metric that compares classes of popularity
+    formula: MetricTerms | None = None
+
+    def range(self, k: int) -> Range:
+        """The values that the metric can take."""
+        if self.formula is None:
+            return UNKNOWN_RANGE
+        found = self.formula.range(k)
+        combined = self.estimator.combine is not None and "propensity" in self.estimator.needs
+        return found._replace(heavy=True) if combined else found
 
 
 class _Model(NamedTuple):
@@ -141,7 +152,7 @@ def _of_formula(one: MetricTerms) -> Described:
     undefined = one.estimator.without.get(one.metric, "")
     ordered = one.metric not in METRICS or METRICS[one.metric].ordered
     about = Described(one.estimator, one.estimand, one.left_out, one.unknown, None, undefined, ordered)
-    return about._replace(over_classes=one.over_classes)
+    return about._replace(over_classes=one.over_classes, formula=one)
 
 
 def results_by_workers(
@@ -374,7 +385,7 @@ def _test_set_groups(groups: list[_Group], spreads: Spreads) -> list[_Group]:
     return found
 
 
-def _described(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
+def described_as(estimator: str, metric: str, about: Mapping[tuple[str, str], Described]) -> Described:
     """The description: from the caller, else from the registry."""
     base = Metric(metric, 0).base
     if (estimator, base) in about:
@@ -416,8 +427,8 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
     starts = np.searchsorted(which[order], np.arange(len(names) + 1))
     for key, members in groupby(range(len(names)), key=lambda n: names[n][:4]):
         numbers = list(members)
-        described_as = _described(key[0], key[1], about)
-        stratified = described_as.estimator.stratum is not None
+        own = described_as(key[0], key[1], about)
+        stratified = own.estimator.stratum is not None
         n_buckets = N_COARSE if stratified or key[3] != ALL else N_BUCKETS
         models = []
         for n in numbers:
@@ -426,7 +437,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
             sums, ties = totals[n]
             models.append(_Model(names[n][4], sums, ties, by_bucket[0], by_bucket[1]))
         if not stratified:
-            yield _Group(key, described_as, models, _paired(models), None)
+            yield _Group(key, own, models, _paired(models), None)
             continue
         rows = order[starts[numbers[0]] : starts[numbers[-1] + 1]]
         model_of = np.repeat(np.arange(len(numbers)), np.diff(starts[[*numbers, numbers[-1] + 1]]))
@@ -434,7 +445,7 @@ def _groups(table: pa.Table, asking: InferenceSettings, about: Mapping[tuple[str
         if valid[rows].all():  # not where exposure was not uniform, even on some days only
             columns = [x[rows] for x in (users, a, aa)]
             strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
-        yield _combined(_Group(key, described_as, models, _paired(models), strata))
+        yield _combined(_Group(key, own, models, _paired(models), strata))
 
 
 def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64]]:
@@ -521,7 +532,7 @@ def _estimate_rows(groups: list[_Group], asking: InferenceSettings) -> Rows:
     if asking.replicates:
         replicates = _replicates(groups, asking)
         errors = standard_error(replicates)
-        lows, highs = interval(replicates, asking.confidence)
+        lows, highs = percentiles(replicates, asking.confidence)
         best = np.array([chance_best(one) for one in replicates])
     else:
         errors = lows = highs = best = np.full((len(groups), n_models), np.nan)
@@ -605,7 +616,7 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     """Value, standard error and interval of a model, its bounds under ties, and the reason if one is undefined."""
     model, about = group.models[m], group.about
     if about.estimator.combine is None:
-        found = estimate(model.sums, asking.confidence)
+        found = estimate(model.sums, asking.confidence, about.range(group.key[2]))
         reason = f"{NOT_DEFINED}{about.undefined}" if about.undefined else None
         reason = reason or _reason(model.sums, about.left_out, about.unknown)
         return [found.value, found.standard_error, found.low, found.high], model.ties, reason
@@ -613,11 +624,12 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     if group.combined is None:
         return [math.nan] * 4, no_bounds, about.estimator.uncombined
     value, error = float(group.values.values[m]), float(group.combined.standard_errors()[m])
-    width = float(group.combined.half_widths(asking.confidence)[m])
+    degrees, users = group.combined.degrees()[m], effective_users(model.sums)
+    low, high = interval(value, error, users, degrees, asking.confidence, about.range(group.key[2]))
     reason = _reason(model.sums, about.left_out, about.unknown)
     if reason is None and math.isnan(value):
         reason = about.estimator.undefined
-    return [value, error, value - width, value + width], no_bounds, reason
+    return [value, error, float(low), float(high)], no_bounds, reason
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
@@ -644,6 +656,9 @@ def _replicates(groups: list[_Group], asking: InferenceSettings) -> Doubles:
         weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_units)
         for n in combined:
             found[n] = groups[n].values.values[:, None] + weighted_sums(groups[n].values.errors, weights.T - 1)
+            if (bias := getattr(groups[n].combined, "bias", None)) is not None:
+                names = [model.name for model in groups[n].models]
+                found[n] += bias[:, None] * normal_draws(names, asking.replicates, asking.seed)
     return found
 
 
@@ -718,6 +733,7 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
         confidence=asking.confidence,
         margin=asking.margin,
         power=asking.power,
+        hits=np.array([[_hit_size(m.sums) for m in group.models] for group in groups]),
     )
     level = 1 - asking.confidence
     rows: Rows = []
@@ -740,7 +756,11 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
                 "p_a_no_worse": no_worse[0],
                 "p_b_no_worse": no_worse[1],
             }
-            needed = _known(float(pairs.users_needed[n, p]))
+            scales = getattr(group.combined, "bias", None) is None
+            needed, equivalent = (
+                None if np.isnan(users) or not scales else int(users)
+                for users in (pairs.users_needed[n, p], pairs.users_equivalent[n, p])
+            )
             counts = dict(zip(("wins", "ties", "losses"), _wins_of_pair(first, second, won), strict=True))
             rows.append(
                 {
@@ -755,11 +775,17 @@ def _comparison_rows(groups: list[_Group], wins: Wins, asking: InferenceSettings
                     "confidence": asking.confidence,
                     "margin": asking.margin,
                     "verdict": _verdict(difference, holm, no_worse, level),
-                    "users_needed": None if needed is None else int(needed),
+                    "users_needed": needed,
                     "power": asking.power,
+                    "users_equivalent": equivalent,
                 }
             )
     return rows
+
+
+def _hit_size(sums: RatioSums) -> float:
+    """What a user's hit adds to the value of a model."""
+    return float(hit_size(*(np.array(x / SCALE) for x in (sums.a, sums.b, sums.aa))))
 
 
 def _has_wins(estimator: Estimator) -> bool:

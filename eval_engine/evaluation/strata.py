@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from eval_engine.estimators.estimator import Estimator
 from eval_engine.estimators.stratified import STRATIFIED, STRATIFIED_BALANCED, combine_strata
@@ -38,10 +37,9 @@ class Linear(NamedTuple):
         inflation = n / (n - 1) if n > 1 else np.nan
         return np.sqrt(inflation * (self.models.errors**2).sum(axis=1))
 
-    def half_widths(self, confidence: float) -> Doubles:
-        """Of each model's interval: Student, one degree of freedom fewer than buckets."""
-        width: Doubles = stdtrit(max(self.models.n_units - 1, 1), (1 + confidence) / 2) * self.standard_errors()
-        return width
+    def degrees(self) -> Doubles:
+        """Of freedom of each model's error: one fewer than buckets."""
+        return np.full(self.models.values.size, max(self.models.n_units - 1, 1.0))
 
 
 class Stratified(NamedTuple):

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.balanced_ure import NO_STRATUM
-from eval_engine.estimators.estimator import MetricTerms, Terms, undefined_terms
+from eval_engine.estimators.estimator import MetricTerms, Terms
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.list_counts import ListCounts
@@ -173,7 +173,7 @@ class _GroupSums:
         empty = self._empty(batch, nobody)
         kinds0 = self._kinds(batch, nobody)
         rows = self._zero.of(coarse, kinds0)  # must come first: it may add rows to the sums
-        if self._formula.terms is undefined_terms:
+        if self._formula.is_unknown(batch):
             add_unknown(self._zero.base, nobody.n_positive > 0, rows)
         elif self._formula.denominator is None:
             add(self._zero.base, empty, None, rows)
@@ -184,11 +184,11 @@ class _GroupSums:
         if id(order) not in places_of:  # the same for every view of the label set
             places_of[id(order)] = order.slices * N_COARSE + coarse[users]
         place = places_of[id(order)]
-        if kinds0 is None and self._formula.denominator:
+        if kinds0 is None and self._formula.denominator and not self._formula.is_unknown(batch):
             self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
             return
         gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
-        if self._formula.terms is undefined_terms:
+        if self._formula.is_unknown(batch):
             add_unknown(self._slices.base, nobody.n_positive[users] > 0, gone, sign=-1)
         else:
             add(self._slices.base, Terms(*(x[users] for x in empty)), None, gone, sign=-1)
@@ -232,7 +232,7 @@ class _GroupSums:
         several, (n, n_users). replaced: denominators already in the sums, which the users' denominators replace.
         """
         metrics = self._group.metrics
-        if self._formula.terms is undefined_terms:  # at every cutoff alike
+        if self._formula.is_unknown(batch):  # at every cutoff alike
             for sums, rows, _ in places:
                 add_unknown(sums.base, view.n_positive > 0, rows)
             return
@@ -315,7 +315,7 @@ class _GroupSums:
             kept = NOTHING_KEPT if number is None else values[number]
             kept[:] = 0.0
             tied = view.tied_view[1]
-            low, high = (tied.summed(what, metric.k, one) for one in ("strict", "optimistic"))
+            low, high = (tied.broken(after).summed(what, metric.k, "expected") for after in (True, False))
             bounds = view.tied_number, low, high
             add_scaled(sums.cell(n), total, factors, denominator, active, rows, bounds, kept)
             kept[denominator == 0 if kept.size else slice(0)] = np.nan
@@ -356,15 +356,18 @@ class _GroupSums:
     def _bounds(
         self, batch: UserBatch, view: Labelled, users: "Ints | slice", terms: Terms, metric: Metric
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Numerators with every tie broken against (strict) and for (optimistic) the model."""
+        """Numerators with all of a user's ties broken against and for the model."""
         some, tied = view.tied_view
         if not some.size:
             return terms.numerator, terms.numerator
         named = some if isinstance(users, slice) else users[some]
         bounds = []
-        for ties in ("strict", "optimistic"):
+        for after, ties in (
+            (True, "strict"),
+            (False, "optimistic"),
+        ):  # the policy: of pairs of a positive and a negative
             numerators = terms.numerator.copy()
-            numerators[some] = self._terms(batch, tied, named, metric, ties).numerator
+            numerators[some] = self._terms(batch, tied.broken(after), named, metric, ties).numerator
             bounds.append(numerators)
         return bounds[0], bounds[1]
 

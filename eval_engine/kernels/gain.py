@@ -8,8 +8,12 @@
 A positive with `above` items above it and `tied` items tied with it has one of the ranks above + 1 .. above + tied + 1:
 
     expected     the mean of its gain over these ranks, those beyond k giving 0
-    strict       its gain at the last of them: the lower bound over all ways to break ties
-    optimistic   its gain at the first of them: the upper bound
+    strict       its gain at the last of them
+    optimistic   its gain at the first of them
+
+Of several tied positives only one can have the last place, and one the first. The bounds of a metric are over orders
+that exist, with the user's ties broken one way: the tied positives after the others, or before them, one place each
+(`broken`). For a sample the others may be items without a label.
 
 An unknown place (tied = UNKNOWN: a partial list) gives 0 if k <= above, else NaN.
 """
@@ -75,6 +79,20 @@ def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: 
     return out
 
 
+def broken(places: tuple[Ints, Ints, Ints], weight: Doubles | None, after: bool) -> Ints:
+    """`above` of each positive once all ties are broken: tied positives after (True) or before all other items that they
+    are tied with, one place each, the heaviest where it moves a falling gain most; int32 (n_positives,). Unknown places
+    stay.
+
+    >>> broken((np.array([0, 2]), np.array([3, 3]), np.array([4, 4])), None, after=True).tolist()  # 2 of 5 tied items
+    [6, 7]
+    """
+    offsets, above, tied = places
+    out = np.array(above, np.int32)
+    _broken(offsets, above, tied, np.empty(0) if weight is None else weight, after, out)
+    return out
+
+
 def interpolated(table: Doubles, place: Doubles) -> Doubles:
     """The table at each place, linear between whole numbers, as np.interp; its last value beyond its end. No place is
     negative or NaN.
@@ -106,6 +124,36 @@ def _interpolated(table, place, out):  # type: ignore[no-untyped-def]
     for i in range(place.size):
         at = int(min(place[i], last))
         out[i] = table[last] if at == last else (table[at + 1] - table[at]) * (place[i] - at) + table[at]
+
+
+@compiled
+def _broken(offsets, above, tied, weight, after, out):  # type: ignore[no-untyped-def]
+    for user in range(offsets.size - 1):
+        start, end = offsets[user], offsets[user + 1]
+        some = False
+        for p in range(start, end):
+            some |= tied[p] > 0
+        if not some:
+            continue
+        order = np.argsort(above[start:end], kind="mergesort")
+        first = 0
+        while first < order.size:
+            a, level = above[start + order[first]], tied[start + order[first]]
+            last = first
+            while last < order.size and above[start + order[last]] == a:
+                last += 1
+            n = last - first
+            if level > 0:
+                place = a + level + 1 - n if after else a
+                members = order[first:last]
+                if weight.size and n > 1:  # before: the heaviest first; after: the heaviest last
+                    own = np.empty(n)
+                    for q in range(n):
+                        own[q] = weight[start + members[q]] if after else -weight[start + members[q]]
+                    members = members[np.argsort(own, kind="mergesort")]
+                for q in range(n):
+                    out[start + members[q]] = place + q
+            first = last
 
 
 @compiled

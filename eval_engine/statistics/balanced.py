@@ -18,12 +18,14 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
     mean squared error of g = d' C d + (1 / n_users) sum_n P(n) v(n) g(n)^2 / P(N+ > 0)^2,
     d(N+) = P(N+) (h(N+) - 1)
 
-   is a quadratic form, with C that covariance and v(n) the variance of a user's ratio given n, both estimated from the
-   same counts (C: the mean over tau and l, each by its likelihood; v: a fit of v_0 + v_1 / n): the more users there
-   are, the more bias the weights correct. 1 / tau^2 is the lambda of ridge regression.
-3. The standard error is a jackknife over groups of users that refits law and weights without each group and keeps C and
-   v: the weights are estimated, and their error is part of the standard error. The remaining d' C d is added to its
-   square, and the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946].
+   is a quadratic form, with C that covariance (tau = SPREAD of the mean recall, the mean over two l) and v(n) = V0 + V1 / n
+   the variance of a user's ratio given n, in units of the squared mean recall: the more users there are, the more bias
+   the weights correct. 1 / tau^2 is the lambda of ridge regression. C and v are constants, not fitted: weights follow
+   from the exposures alone, so a model's estimate does not depend on which other models are in the run.
+3. The standard error is a jackknife over groups of users that refits law and weights without each group: the weights
+   are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, and
+   the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures it is
+   the larger part: where hardly anyone shows two positives, the weights can correct little.
 
 In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): they merge, and their size does not grow with the
 number of users. Weights are the same for all models, so that differences are paired. Users with different e or N (both
@@ -47,7 +49,8 @@ DEGREE = 4  # of the polynomial in the law
 PENALTY = 0.1  # on its squared coefficients, in units of one user
 RATES = 48  # points at which the law of rho is kept
 LENGTHS = (1.0, 2.0)  # l, in units of log N+
-SPREADS = np.geomspace(0.3, 1.2, 8)  # tau, as a share of the mean recall
+SPREAD = 0.9  # tau, as a share of the mean recall
+V0, V1 = 0.5, 4.0  # variance of a ratio given n: that of one hit at a recall of 0.2, and what differs between users
 EXACT = 16  # largest n that is not lumped
 
 
@@ -75,15 +78,19 @@ class Balanced(NamedTuple):
         errors: Doubles = np.sqrt(np.diag(self.models.covariance) + self.bias**2)
         return errors
 
-    def half_widths(self, confidence: float) -> Doubles:
-        """(n_models,): half-widths of the intervals. The jackknife variance has n_units - 1 degrees of freedom; the
-        variance of the bias is not estimated from units.
+    def degrees(self) -> Doubles:
+        """(n_models,): degrees of freedom of the errors. The jackknife variance has n_units - 1; the variance of the bias
+        is not estimated from units.
         """
         errors, sampling = self.standard_errors(), np.diag(self.models.covariance)
-        degrees = max(self.models.n_units - 1, 1) * np.divide(
+        degrees: Doubles = max(self.models.n_units - 1, 1) * np.divide(
             errors**4, sampling**2, out=np.ones(errors.size), where=sampling > 0
         )
-        widths: Doubles = errors * stdtrit(degrees, (1 + confidence) / 2)
+        return degrees
+
+    def half_widths(self, confidence: float) -> Doubles:
+        """(n_models,): half-widths of the intervals, where hits are many (few_hits.py)."""
+        widths: Doubles = self.standard_errors() * stdtrit(self.degrees(), (1 + confidence) / 2)
         return widths
 
 
@@ -143,7 +150,7 @@ def balanced(strata: Strata) -> Balanced:
     mean = strata.sums.sum(axis=(1, 2)) / users[seen].sum()
     units = np.flatnonzero(strata.users[:, seen].sum(axis=1) > 0)
     laws = _laws(kinds, strata.users.tobytes(), n_units)
-    setting = _setting(cells, strata, users, mean, laws[-1])
+    setting = _setting(cells, strata.positives)
     total = strata.sums.sum(axis=1)
     whole, bias = (x[0] for x in _values(cells, strata, users[None], total[None], laws[-1][None], setting))
     values = np.array([whole] * n_units, np.float64)
@@ -274,57 +281,12 @@ class _Setting(NamedTuple):
     variance: Doubles  # (n_strata,): of a relative ratio given n
 
 
-def _setting(cells: Cells, strata: Strata, users: Doubles, mean: Doubles, law: Doubles) -> _Setting:
-    """The covariance, averaged over tau and l by their likelihood for all models together, and v; in units of each
-    model's mean recall.
-    """
-    seen = (strata.positives > 0) & (users > 0)
-    usable = mean > 0
-    if not usable.any():
-        return _Setting(np.eye(cells.grid.size), np.zeros((cells.grid.size,) * 2), np.ones(users.size))
-    ratio = np.where(users > 0, strata.sums.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None]
-    square = (
-        np.where(users > 0, strata.squares.sum(axis=1)[usable] / np.maximum(users, 1), 0.0) / mean[usable, None] ** 2
-    )
-    variance = _variance(
-        strata.positives,
-        users,
-        np.maximum(square - ratio**2, 0.0).mean(axis=0) * users / np.maximum(users - 1, 1),
-        seen,
-    )
-    posterior = np.tensordot(_density(law), cells.joint, 1)[:, seen]
-    posterior = posterior / np.maximum(posterior.sum(axis=0), 1e-300)
-    noise = variance[seen] / users[seen]
+def _setting(cells: Cells, positives: Ints) -> _Setting:
+    """The covariance and v, in units of a model's mean recall."""
     x = np.log(cells.grid)
     kernels = [np.exp(-((x[:, None] - x) ** 2) / (2 * length**2)) for length in LENGTHS]
-    signals = [posterior.T @ kernel @ posterior for kernel in kernels]
-    likelihood = np.array(
-        [[_likelihood(spread**2 * signal + np.diag(noise), ratio[:, seen]) for spread in SPREADS] for signal in signals]
-    )
-    chance = np.exp(likelihood - likelihood.max())
-    smooth = sum(kernel * (row @ SPREADS**2) for kernel, row in zip(kernels, chance / chance.sum(), strict=True))
-    return _Setting(smooth + 100.0, smooth, variance)
-
-
-def _likelihood(covariance: Doubles, rows: Doubles) -> float:
-    """Log likelihood of rows with a mean each and this covariance, the mean integrated out."""
-    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) / len(covariance) * np.eye(len(covariance)))
-    one, white = np.linalg.solve(root, np.ones(len(covariance))), np.linalg.solve(root, rows.T)
-    rest = white - np.outer(one, one @ white / (one @ one))
-    return float(-0.5 * (rest**2).sum() - len(rows) * (np.log(np.diag(root)).sum() + 0.5 * math.log(one @ one)))
-
-
-def _variance(positives: Ints, users: Doubles, found: Doubles, seen: npt.NDArray[np.bool_]) -> Doubles:
-    """v_0 + v_1 / n, fitted to the variances of strata with several users."""
-    many = seen & (users > 10)
-    if not many.any():
-        return np.ones(positives.size)
-    inverse = 1 / np.maximum(positives, 1)
-    root = np.sqrt(users[many])
-    columns = np.stack([np.ones(int(many.sum())), inverse[many]], axis=1) * root[:, None]
-    v0, v1 = np.linalg.lstsq(columns, found[many] * root, rcond=None)[0]
-    typical = float(users[many] @ found[many] / users[many].sum())
-    return np.maximum(v0 + v1 * inverse, max(0.05 * typical, 1e-9))
+    smooth = SPREAD**2 * np.mean(kernels, axis=0)
+    return _Setting(smooth + 100.0, smooth, V0 + V1 / np.maximum(positives, 1))
 
 
 def _shares(cells: Cells, users: Doubles) -> Doubles:

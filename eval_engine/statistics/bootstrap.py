@@ -8,16 +8,22 @@ The weights are the same for every model, estimator, run and machine, so R*_ir -
 difference. Hash: mix(mix(mix(seed) + r) + g), mix of splitmix64 [Steele, Lea, Flood 2014]; its 64 bits are compared
 with 2^64 P(w <= k), in integers.
 
+An estimate with a bias that its weights cannot remove (balanced.py) gets its bias times a standard normal number more
+in each replicate: a hash of (seed, r, the model's name), so that it depends on no other model (normal_draws).
+
 Undefined is NaN: a model without value (paired.py) in all replicates, others where w B sums to 0. A model with an
 undefined replicate has no standard error, interval or chance: few buckets contribute to it, and the remaining
 replicates would understate its variance.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from math import factorial
 
 import numpy as np
+from scipy.special import ndtri
 
 from eval_engine.kernels.arrays import Floats, Ints
 from eval_engine.kernels.compiled import compiled
@@ -98,6 +104,17 @@ def chance_best(ratios: Floats) -> Floats:
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:
     """The weight of each bucket in these replicates, shape (replicates, n_buckets); not to be changed."""
     return _poisson_weights(seed, replicates.tobytes(), n_buckets)
+
+
+def normal_draws(names: Sequence[str], replicates: int, seed: int) -> Floats:
+    """A standard normal number of each model and replicate, (n_models, replicates)."""
+    own = np.array(
+        [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in names], np.uint64
+    )
+    rows = mix(mix(np.array([seed % 2**64], np.uint64)) + own)
+    numbers: Keys = np.arange(replicates, dtype=np.uint64)
+    keys = mix(rows[:, None] + numbers)
+    return np.asarray(ndtri(((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52))
 
 
 @lru_cache(maxsize=4)  # 8 MB each at most: every estimator and metric asks for the same

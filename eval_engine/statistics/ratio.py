@@ -2,7 +2,7 @@
 
     R = A / B,    A = sum a_u,  B = sum b_u        over users with b_u > 0
     se = sqrt(n / (n - 1) * sum (a_u - R b_u)^2) / B       linearised (delta method), users independent
-    interval = R -+ t_{n-1} se                             Student
+    interval = R -+ t_{n-1} se                             Student; of few hits or misses few_hits.py
 
 With b_u = 1 this is the mean and its usual standard error. The five sums are exact: each user's a, b, aa, ab, bb is
 rounded once to a multiple of 1e-12 and added as an integer, so any partitioning and any order of merging gives the same
@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+
+from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range, interval
 
 Floats = npt.NDArray[np.float64]
 
@@ -76,15 +77,20 @@ def merge(one: RatioSums, other: RatioSums) -> RatioSums:
     return RatioSums(*(x + y for x, y in zip(one, other, strict=True)))
 
 
-def estimate(sums: RatioSums, confidence: float) -> Estimate:
-    """The ratio, its standard error and its two-sided interval."""
+def estimate(sums: RatioSums, confidence: float, of: Range = UNKNOWN_RANGE) -> Estimate:
+    """The ratio, its standard error and its two-sided interval. of: the values that it can take."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
     if sums.b == 0 or sums.n_unknown:
         return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out, sums.n_unknown)
     value, error = sums.a / sums.b, _standard_error(sums)
-    margin = float(stdtrit(sums.n_users - 1, (1 + confidence) / 2)) * error if sums.n_users > 1 else math.nan
-    return Estimate(value, error, value - margin, value + margin, sums.n_users, sums.n_left_out)
+    low, high = interval(value, error, effective_users(sums), sums.n_users - 1, confidence, of)
+    return Estimate(value, error, float(low), float(high), sums.n_users, sums.n_left_out)
+
+
+def effective_users(sums: RatioSums) -> float:
+    """B^2 / sum b^2: the number of users with equal denominators; at most the number of users."""
+    return sums.b**2 / (sums.bb * SCALE) if sums.bb else 0.0
 
 
 def _standard_error(sums: RatioSums) -> float:

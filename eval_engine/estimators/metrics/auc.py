@@ -8,7 +8,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 
 LEVEL = {"expected": 0.5, "strict": 0.0, "optimistic": 1.0}  # of a pair of equal scores
 
@@ -31,7 +31,7 @@ AUC = MetricKernel(
     "auc",
     at_k=False,
     means={
-        "macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative"),
-        "pooled": Kernel(auc_pooled, "both", "the chance that a positive ranks above a negative of its user"),
+        "macro": Kernel(auc, "both", "the chance that a positive of a user ranks above a negative", top=one),
+        "pooled": Kernel(auc_pooled, "both", "the chance that a positive ranks above a negative of its user", top=one),
     },
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Doubles
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, one, sum_kernel
 
 
 def usable(labelled: Labelled) -> Doubles:
@@ -38,6 +38,8 @@ MAP = MetricKernel(
             "several",
             "average precision at k",
             sampled="consistent as exposures grow, biased for few of them",
+            top=one,
+            pairs=True,
         )
     },
 )

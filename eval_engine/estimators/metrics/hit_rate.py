@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 
 Doubles = npt.NDArray[np.float64]
 
@@ -19,10 +19,10 @@ Doubles = npt.NDArray[np.float64]
 def hit_rate(labelled: Labelled, k: int, ties: str) -> Terms:
     """For each user with a label: whether a positive is in the top k, NaN where labels do not determine it; and 1."""
     known = labelled.complete & (labelled.weight is None or k > 1)
-    one = labelled.gained("hits", k, ties) * labelled.scale if k == 1 else np.full(known.size, np.nan)
+    hit = labelled.gained("hits", k, ties) * labelled.scale if k == 1 else np.full(known.size, np.nan)
     if known.any():
-        one = np.where(known, chance_of_a_hit(labelled, k, ties), one)
-    return mean_over(labelled.n_labelled > 0, one)
+        hit = np.where(known, chance_of_a_hit(labelled, k, ties), hit)
+    return mean_over(labelled.n_labelled > 0, hit)
 
 
 def chance_of_a_hit(labelled: Labelled, k: int, ties: str) -> Doubles:
@@ -64,6 +64,7 @@ HIT_RATE = MetricKernel(
             "the chance that a positive is in the top k",
             unknown="whether one of k > 1 top items is a positive depends on items that were not exposed; "
             "hit_rate@1, precision and recall can be estimated",
+            top=one,
         )
     },
     compared_as=None,

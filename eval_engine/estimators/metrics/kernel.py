@@ -72,6 +72,8 @@ class Kernel(NamedTuple):
     # Of a metric that compares classes of popularity: the terms by class, and the value from the sums of classes
     by_class: "ByClass | None" = None
     over_classes: "OverClasses | None" = None
+    top: Callable[[int], float] | None = None  # the largest value at k; the least is 0. None: not known
+    pairs: bool = False  # of a sample, the numerator grows with pairs of positives
 
 
 def sum_kernel(
@@ -100,6 +102,11 @@ def _terms(
     a = a if down is None else np.divide(a, down, out=np.zeros(a.size), where=down > 0)
     a = a if most is None else np.minimum(a, most)
     return Terms(np.where(b > 0, a, 0.0), b)
+
+
+def one(k: int) -> float:
+    """The largest value of a share."""
+    return 1.0
 
 
 def with_label(labelled: Labelled) -> Doubles:

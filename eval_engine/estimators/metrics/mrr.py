@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from eval_engine.estimators.estimator import Terms, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, with_positive
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one, with_positive
 from eval_engine.kernels.arrays import Ints
 
 Doubles = npt.NDArray[np.float64]
@@ -67,6 +67,7 @@ MRR = MetricKernel(
             "1 / rank of the first positive, 0 beyond k",
             complete_only=True,
             denominator=with_positive,
+            top=one,
         )
     },
 )

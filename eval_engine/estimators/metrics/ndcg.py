@@ -12,6 +12,7 @@ from eval_engine.estimators.metrics.kernel import (
     Kernel,
     MetricKernel,
     ScaledSum,
+    one,
     sum_kernel,
     with_label,
     with_positive,
@@ -42,15 +43,16 @@ NDCG = MetricKernel(
     "ndcg",
     at_k=True,
     means={
-        "macro": sum_kernel(ndcg_macro, with_positive, "positive", "nDCG at k", complete_only=True),
+        "macro": sum_kernel(ndcg_macro, with_positive, "positive", "nDCG at k", complete_only=True, top=one),
         "mean": sum_kernel(
             ndcg_mean,
             with_label,
             "labelled",
             "nDCG at k, 0 for users without a positive",
             sampled="consistent as exposures grow, too low for few of them",
+            top=one,
         ),
-        "pooled": Kernel(ndcg_pooled, "positive", "weighted DCG at k over the best possible"),
-        "weighted": sum_kernel(ndcg_weighted, with_positive, "positive", "weighted nDCG at k"),
+        "pooled": Kernel(ndcg_pooled, "positive", "weighted DCG at k over the best possible", top=one),
+        "weighted": sum_kernel(ndcg_weighted, with_positive, "positive", "weighted nDCG at k", top=one),
     },
 )

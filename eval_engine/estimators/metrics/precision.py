@@ -6,7 +6,7 @@ mean    w m_u / k, all labelled users          m_u: positives in the top k, expe
 import numpy as np
 
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, sum_kernel, with_label
+from eval_engine.estimators.metrics.kernel import MetricKernel, ScaledSum, one, sum_kernel, with_label
 
 
 def precision(labelled: Labelled, k: int) -> ScaledSum:
@@ -17,6 +17,6 @@ def precision(labelled: Labelled, k: int) -> ScaledSum:
 PRECISION = MetricKernel(
     "precision",
     at_k=True,
-    means={"mean": sum_kernel(precision, with_label, "labelled", "the share of positives among the top k")},
+    means={"mean": sum_kernel(precision, with_label, "labelled", "the share of positives among the top k", top=one)},
     compared_as="recall",
 )

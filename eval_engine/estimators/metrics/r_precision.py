@@ -7,7 +7,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 
 
 def r_precision(labelled: Labelled, k: int, ties: str) -> Terms:
@@ -32,6 +32,7 @@ R_PRECISION = MetricKernel(
             "positive",
             "the share of positives among the first places, as many as the user has positives",
             complete_only=True,
+            top=one,
         )
     },
 )

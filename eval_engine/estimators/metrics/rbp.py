@@ -13,6 +13,7 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import (
     MetricKernel,
     ScaledSum,
+    one,
     sum_kernel,
     weight_of_positives,
     with_label,
@@ -41,9 +42,9 @@ RBP = MetricKernel(
     "rbp",
     at_k=True,
     means={
-        "mean": sum_kernel(rbp, with_label, "labelled", "the rank-biased precision of the list at k"),
-        "pooled": sum_kernel(rbp, weight_of_positives, "positive", QUANTITY),
-        "weighted": sum_kernel(gain_of_positive, with_positive, "positive", QUANTITY),
+        "mean": sum_kernel(rbp, with_label, "labelled", "the rank-biased precision of the list at k", top=one),
+        "pooled": sum_kernel(rbp, weight_of_positives, "positive", QUANTITY, top=one),
+        "weighted": sum_kernel(gain_of_positive, with_positive, "positive", QUANTITY, top=one),
         "counted": sum_kernel(gain_counted, with_positive, "positive", QUANTITY),
     },
     parameters={"p": Parameter(0.8, 0.0, 1.0)},

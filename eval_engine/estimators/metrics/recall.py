@@ -9,6 +9,7 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import (
     MetricKernel,
     ScaledSum,
+    one,
     sum_kernel,
     weight_of_positives,
     with_positive,
@@ -34,9 +35,13 @@ RECALL = MetricKernel(
     "recall",
     at_k=True,
     means={
-        "macro": sum_kernel(recall_macro, with_positive, "positive", "recall at k"),
+        "macro": sum_kernel(recall_macro, with_positive, "positive", "recall at k", top=one),
         "micro": sum_kernel(
-            recall_micro, weight_of_positives, "positive", "the share of all positives that are in their user's top k"
+            recall_micro,
+            weight_of_positives,
+            "positive",
+            "the share of all positives that are in their user's top k",
+            top=one,
         ),
         "counted": sum_kernel(recall_counted, with_positive, "positive", "the sum of weighted hits over the positives"),
     },

@@ -151,8 +151,10 @@ def test_estimates_are_what_users_give(example):
             found = estimates[model, one.estimator.name, metric.name, metric.k]
             users = UserBatch(sets)
 
-            def terms(ties, one=one, metric=metric, users=users):
-                return one.of(users, one.estimator.view(users), slice(None), metric.k, ties, **metric.parameters)
+            def terms(ties, after=None, one=one, metric=metric, users=users):
+                view = one.estimator.view(users)
+                view = view if after is None else view.broken(after)
+                return one.of(users, view, slice(None), metric.k, ties, **metric.parameters)
 
             a, b = terms("expected")
             used = b > 0
@@ -168,7 +170,9 @@ def test_estimates_are_what_users_give(example):
             n = used.sum()
             error = math.sqrt(n / (n - 1) * ((a - value * b)[used] ** 2).sum()) / b[used].sum()
             assert found["standard_error"] == pytest.approx(error, rel=1e-6)
-            low, high = (terms(ties).numerator[used].sum() / b[used].sum() for ties in ("strict", "optimistic"))
+            low, high = (
+                terms(*ties).numerator[used].sum() / b[used].sum() for ties in (("strict", True), ("optimistic", False))
+            )
             assert found["ties_low"] == pytest.approx(low, rel=1e-9)
             assert found["ties_high"] == pytest.approx(high, rel=1e-9)
             assert low <= value * (1 + 1e-12)

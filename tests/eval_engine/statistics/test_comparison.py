@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
-from eval_engine.statistics.comparison import Comparison, compare
+from eval_engine.statistics.comparison import Comparison, compare, compare_groups, hit_size
 from eval_engine.statistics.paired import paired
 
 UNDEFINED = ["standard_error", "low", "high", "p", "p_holm", "p_fdr", "p_no_worse_first", "p_no_worse_second"]
@@ -234,3 +234,55 @@ def test_a_comparison_holds_plain_numbers():
     (r,) = compare(of_means(scores(2, 20, 0)), 20, 0.95, 0.05)
     assert isinstance(r, Comparison)
     assert all(type(x) in (int, float) for x in r)
+
+
+def hits_of_two(rng, n_users, ratio, runs, chance=0.3):
+    """Pairs of models of which the second loses a share of the first's hits; bucket sums and the sizes of hits."""
+    a = (rng.random((runs, n_users)) < chance).astype(float)
+    both = np.stack([a, a * (rng.random(a.shape) < ratio)], axis=1)
+    buckets = np.add.reduceat(both, np.arange(0, n_users, -(-n_users // 200)), axis=2)
+    below = np.add.reduceat(np.ones(n_users), np.arange(0, n_users, -(-n_users // 200)))
+    values = both.mean(axis=2)
+    errors = (buckets - values[:, :, None] * below) / n_users
+    sums = [both.sum(axis=2), np.full(values.shape, float(n_users)), (both**2).sum(axis=2)]
+    return values, errors, np.full(runs, below.size), np.full(runs, n_users), hit_size(*sums)
+
+
+def called_equivalent(found):
+    return ((found.p >= 0.05) & (np.maximum(found.p_no_worse_first, found.p_no_worse_second) < 0.05)).mean()
+
+
+@pytest.mark.parametrize("n_users", [100, 300, 1500, 4000])
+def test_a_model_worse_by_the_margin_is_rarely_called_equivalent(n_users):
+    values, errors, units, users, hits = hits_of_two(np.random.default_rng(n_users), n_users, 0.99, 1000)
+    settings = {"confidence": 0.95, "margin": 0.01, "power": 0.8}
+    assert called_equivalent(compare_groups(values, errors, units, users, **settings, hits=hits)) <= 0.05 + 0.014
+    if n_users == 300:  # without the number of hits at stake it was
+        assert called_equivalent(compare_groups(values, errors, units, users, **settings)) > 0.2
+
+
+def test_models_that_no_user_tells_apart_are_equivalent_once_300_hits_are_at_stake():
+    for n_users, want in ((800, 0.0), (1200, 1.0)):
+        numbers = hits_of_two(np.random.default_rng(1), n_users, 1.0, 50)
+        found = compare_groups(*numbers[:4], confidence=0.95, margin=0.01, power=0.8, hits=numbers[4])
+        assert called_equivalent(found) == want
+        assert 950 < np.median(found.users_equivalent) < 1250
+
+
+def test_with_users_equivalent_the_power_is_what_was_asked_for():
+    pilot = hits_of_two(np.random.default_rng(2), 40_000, 0.997, 1)
+    found = compare_groups(*pilot[:4], confidence=0.95, margin=0.01, power=0.8, hits=pilot[4])
+    needed = int(found.users_equivalent[0, 0])
+    numbers = hits_of_two(np.random.default_rng(3), needed, 0.997, 400)
+    again = compare_groups(*numbers[:4], confidence=0.95, margin=0.01, power=0.8, hits=numbers[4])
+    no_worse = np.maximum(again.p_no_worse_first, again.p_no_worse_second) < 0.05
+    assert no_worse.mean() >= 0.75
+
+
+def test_without_a_hit_nothing_is_equivalent():
+    found = compare_groups(
+        np.zeros((1, 2)), np.zeros((1, 2, 9)), np.array([9]), np.array([90]),
+        confidence=0.95, margin=0.01, power=0.8, hits=hit_size(np.zeros((1, 2)), np.ones((1, 2)), np.zeros((1, 2))),
+    )  # fmt: skip
+    assert found.p_no_worse_first[0, 0] == 1
+    assert np.isnan(found.users_equivalent[0, 0])

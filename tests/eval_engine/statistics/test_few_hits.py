@@ -1,0 +1,71 @@
+"""Intervals of few hits against exact laws, what they cover in simulation, and what stays as it was."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eval_engine.statistics.few_hits import Range, interval
+from eval_engine.statistics.ratio import estimate, ratio_sums
+
+SHARE, RARE = Range(1.0, True), Range(1.0)
+
+
+def of_hits(hits, gain=1.0):
+    """Users with 0 or a gain."""
+    a = np.asarray(hits, float) * gain
+    return estimate(ratio_sums((a, np.ones(a.size))), 0.95, RARE if gain != 1.0 else SHARE)
+
+
+def test_no_hit_and_only_hits_are_clopper_and_pearsons():
+    none, all_of_them = of_hits(np.zeros(40)), of_hits(np.ones(40))
+    assert (none.value, none.low) == (0, 0)
+    assert none.high == pytest.approx(1 - 0.025 ** (1 / 40))
+    assert (all_of_them.low, all_of_them.high) == (pytest.approx(0.025 ** (1 / 40)), 1)
+    assert of_hits(np.zeros(40), 20.0).high == 1  # the size of a hit is not known: the range
+
+
+def test_few_equal_hits_are_at_least_as_wide_as_the_exact_interval():
+    hits = np.arange(200) < 4
+    found = of_hits(hits)
+    assert found.low <= stats.beta.ppf(0.025, 4, 197) * 1.06
+    assert found.high >= stats.beta.ppf(0.975, 5, 196) * 0.97
+    rare = of_hits(hits, 20.0)
+    assert rare.low <= 20 / 200 * stats.gamma.ppf(0.025, 4) * 1.08
+    assert rare.high >= 20 / 200 * stats.gamma.ppf(0.975, 5) * 0.97
+
+
+def test_with_many_hits_the_linearised_interval_stays():
+    a = (np.arange(1000) % 3 == 0).astype(float)
+    found, plain = of_hits(a), estimate(ratio_sums((a, np.ones(1000))), 0.95)
+    assert found == plain
+
+
+def test_intervals_are_cut_to_the_range_and_keep_values_outside():
+    low, high = interval([0.02, 0.99, 1.3], [0.001, 0.2, 0.01], 500, 499, 0.95, RARE)
+    assert (low >= 0).all()
+    assert high[1] == 1
+    assert high[2] == 1.3
+    assert low[2] < 1.3
+    assert np.isinf(estimate(ratio_sums((np.ones(2) * [1, 9], np.ones(2))), 0.95).high) is np.False_
+
+
+def test_undefined_stays_undefined():
+    low, high = interval([math.nan, 0.5], [0.1, math.nan], 10, 9, 0.95, SHARE)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
+@pytest.mark.parametrize(("users", "chance", "gain"), [(300, 0.004, 60.0), (300, 0.01, 20.0), (100, 0.03, 1.0)])
+def test_they_cover_where_the_linearised_interval_does_not(users, chance, gain):
+    rng = np.random.default_rng(users)
+    truth, few, plain = chance * gain, 0, 0
+    for _ in range(400):
+        terms = (rng.random(users) < chance) * gain, np.ones(users)
+        sums = ratio_sums(terms)
+        found, before = estimate(sums, 0.95, SHARE if gain == 1 else RARE), estimate(sums, 0.95)
+        few += found.low <= truth <= found.high
+        plain += before.low <= truth <= before.high
+    assert few / 400 >= 0.93
+    assert plain / 400 < 0.93
