@@ -94,7 +94,7 @@ def _table(report: BqsReport, baseline: str, quality: str, k: int) -> Sheet:
         f"Means over {report.read.n_repeats} seeds. ** and *: best and second by BQS, where analysis of variance over seeds "
         "finds that techniques differ."
     )
-    return Sheet(f"{plain(baseline)}: {quality}@{k}", heads, texts, note, shades)
+    return Sheet(f"{plain(baseline)}: {quality}@{k}", heads, texts, note, shades=shades)
 
 
 def _best(report: BqsReport) -> Sheet:
