@@ -94,11 +94,15 @@ class _Scored:
         self.repeat, baseline, debiased = names
         models = ((whole, debiased), (whole, baseline), (group, debiased), (group, baseline))
         self.qualities = [quality.values.get(model, math.nan) for quality, model in models]
-        self.value = float(bqs(*self.qualities, a=a))
+        own, base, of_group, base_of_group = self.qualities
+        self.value = bqs(own, base, of_group, base_of_group, a)
         self.replicates: Floats | None = None
         if weights is not None and not math.isnan(self.value):
-            drawn = [widened(quality.a[model], quality.b[model], weights, confidence) for quality, model in models]
-            self.replicates = np.asarray(bqs(*drawn, a=a))
+            drawn = [
+                np.asarray(widened(one.a[model], one.b[model], weights, confidence), np.float64)
+                for one, model in models
+            ]
+            self.replicates = bqs(drawn[0], drawn[1], drawn[2], drawn[3], a)
 
     def row(self, confidence: float) -> dict[str, Any]:
         """Its numbers."""
@@ -167,9 +171,8 @@ def _p_of(rows: Rows) -> float:
     names = sorted({row["debiased"] for row in rows})
     values = {(row["repeat"], row["debiased"]): row["value"] for row in rows}
     table = [[values.get((n, name)) for name in names] for n in repeats]
-    if any(value is None for line in table for value in line) or not table:
-        return math.nan
-    return anova_in_blocks(table).p
+    known = np.array([[math.nan if value is None else value for value in line] for line in table])
+    return anova_in_blocks(known).p if table else math.nan
 
 
 def bias_corrected(replicates: Floats, value: float, confidence: float) -> tuple[float, float]:
