@@ -75,12 +75,14 @@ bench-truth: $(READY)  ## every model on worlds whose truth is known: which are 
 bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, against one groupBy of Spark (20 minutes, 8 GB of disk)
 	@$(BIN)/python -m benchmarks.evaluate
 	@$(BIN)/python -m benchmarks.evaluate_logged
+	@$(BIN)/python -m benchmarks.evaluate_lists
 
 bench-calibration: $(READY)  ## are the estimates right and their intervals honest: a grid of edges, then 2,000 draws of one world (60 minutes; GRID=--quick for a look)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration_grid $(GRID)
 ifneq ($(GRID),--quick)
 	@$(BIN)/python -m benchmarks.calibration
 	@$(BIN)/python -m benchmarks.calibration_logged
+	@$(BIN)/python -m benchmarks.calibration_popularity
 endif
 
 bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark

@@ -158,7 +158,15 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     ),
     "report": Stage(
         about="Print the answers of a run, and write its picture and its page.",
-        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.REVERSALS, tables.ESTIMATOR_AGREEMENT, tables.QUALITY),
+        reads=(
+            tables.ESTIMATES,
+            tables.COMPARISONS,
+            tables.REVERSALS,
+            tables.ESTIMATOR_AGREEMENT,
+            tables.BQS,
+            tables.POPULARITY_CLASSES,
+            tables.QUALITY,
+        ),
         writes=(),
         after=("evaluate",),
         folders=("report",),

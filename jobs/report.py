@@ -27,9 +27,21 @@ from eval_engine.report.console import print_report
 from eval_engine.report.estimate_row import EstimateRow
 from eval_engine.report.html import save_html
 from eval_engine.report.plot import save_plot
+from eval_engine.report.popularity_block import popularity_html
+from eval_engine.report.popularity_plot import save_curve
 from eval_engine.report.reversal_row import ReversalRow
 from eval_engine.report.run_settings import run_settings
-from eval_engine.tables import COMPARISONS, ESTIMATES, ESTIMATOR_AGREEMENT, QUALITY, REVERSALS, RUNS, Table
+from eval_engine.tables import (
+    BQS,
+    COMPARISONS,
+    ESTIMATES,
+    ESTIMATOR_AGREEMENT,
+    POPULARITY_CLASSES,
+    QUALITY,
+    REVERSALS,
+    RUNS,
+    Table,
+)
 from jobs.progress import spark_progress
 from jobs.run_config import RunConfig
 from jobs.stage import answered, stage, status_of
@@ -44,10 +56,24 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         picture = save_plot(answers, folder / f"{config.run_id}.png")
         facts = run_facts(spark, config.lake, config.run_id)
         settings = run_settings(config.run_id, Lake(spark, config.lake).rows(RUNS, {"run_id": config.run_id}))
-        page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings)
+        more = _popularity(Lake(spark, config.lake), config, answers, folder)
+        page = save_html(answers, facts, picture, folder / f"{config.run_id}.html", settings, more)
     print_report(answers, console)
     for what, path in (("Tables", config.lake), ("Picture", picture), ("Page", page)):
         console.print(Text(f"{what + ':':8} {plain(masked(str(path)))}"), soft_wrap=True)
+
+
+def _popularity(lake: Lake, config: RunConfig, answers: Answers, folder: Path) -> str:
+    """The sections on popularity, if the run has classes; draws their picture."""
+    if config.popularity is None:
+        return ""
+    own = {"run_id": config.run_id}
+    rows = lake.rows(POPULARITY_CLASSES, own)
+    if not rows:
+        return ""
+    picture = save_curve(rows[0], folder / f"{config.run_id}-popularity.png")
+    remark = "; ".join(rows[0][name] for name in ("reason", "remark") if rows[0][name])
+    return popularity_html(picture, answers.estimates, lake.rows(BQS, own), remark)
 
 
 def show(spark: SparkSession, lake: str, run_id: str, console: Console) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
-from eval_engine.evaluation.bqs_settings import REPEAT, Bqs, BqsRule
+from eval_engine.evaluation.bqs_settings import Bqs, BqsRule
 from eval_engine.evaluation.days import Window
 from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.popularity.settings import Popularity
@@ -125,7 +125,8 @@ class RunConfig(Evaluation):
         """The balanced quality scores that are asked for."""
         if self.bqs is None:
             return None
-        names = [model.name.partition(REPEAT)[0] for model in self.train.panel] if self.train else []
+        train = self.train
+        names = [model.name for model in (*train.models, *train.trials.values())] if train else []  # left out or not
         return self.bqs.rule(debiased_pairs(names))
 
     def _gates_can_be_judged(self) -> None:

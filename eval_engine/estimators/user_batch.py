@@ -39,14 +39,14 @@ class TopLists(NamedTuple):
 class ListItems(NamedTuple):
     """What popularity says of the users' lists."""
 
-    count: Doubles  # of each item of the lists: training positives; NaN for items without a row
+    counts: Doubles  # of each item of the lists: training positives; NaN for items without a row
     low: Doubles  # of each item: 1 of class low, else 0
     n_users: int  # with a training positive
     available: Doubles  # (n_classes, n_users): items of CLASSES that the user was not trained on
 
     def columns(self) -> Mapping[str, Doubles]:
         """The columns of the items of lists."""
-        return {"count": self.count, "low": self.low, "novelty": -np.log2((self.count + 1) / (self.n_users + 1))}
+        return {"count": self.counts, "low": self.low, "novelty": -np.log2((self.counts + 1) / (self.n_users + 1))}
 
 
 class Propensities(NamedTuple):

@@ -5,7 +5,9 @@ since slices have no more. Percentiles over 32 buckets are too narrow, so replic
 
     sqrt(G / (G - 1)) t_(G-1) / z         around their value
 
-before they become scores. A mean over repeats has the mean of their replicates: it says what other users would change,
+before they become scores. BQS punishes losses, so replicates lie below the score on average; percentiles are corrected
+for that [Efron 1981]: those at F(2 z0 - z) and F(2 z0 + z), F the normal distribution, z0 = F^-1(share of replicates
+below the score). A mean over repeats has the mean of their replicates: it says what other users would change,
 and the table of repeats what other seeds would. Techniques of one baseline are compared by analysis of variance with
 repeats as blocks, Holm over all tables of the run; only then the best and the second are named.
 """
@@ -15,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from eval_engine.evaluation.bqs_settings import BqsRule
 from eval_engine.kernels.arrays import Floats
 from eval_engine.statistics.anova import anova_in_blocks
-from eval_engine.statistics.bootstrap import interval, poisson_weights
+from eval_engine.statistics.bootstrap import poisson_weights
 from eval_engine.statistics.bqs import bqs
 from eval_engine.statistics.bucket_sums import N_COARSE
 from eval_engine.statistics.multiplicity import holm
@@ -92,11 +94,15 @@ class _Scored:
         self.repeat, baseline, debiased = names
         models = ((whole, debiased), (whole, baseline), (group, debiased), (group, baseline))
         self.qualities = [quality.values.get(model, math.nan) for quality, model in models]
-        self.value = float(bqs(*self.qualities, a=a))
+        own, base, of_group, base_of_group = self.qualities
+        self.value = bqs(own, base, of_group, base_of_group, a)
         self.replicates: Floats | None = None
         if weights is not None and not math.isnan(self.value):
-            drawn = [widened(quality.a[model], quality.b[model], weights, confidence) for quality, model in models]
-            self.replicates = np.asarray(bqs(*drawn, a=a))
+            drawn = [
+                np.asarray(widened(one.a[model], one.b[model], weights, confidence), np.float64)
+                for one, model in models
+            ]
+            self.replicates = bqs(drawn[0], drawn[1], drawn[2], drawn[3], a)
 
     def row(self, confidence: float) -> dict[str, Any]:
         """Its numbers."""
@@ -108,7 +114,7 @@ def _numbers(
 ) -> dict[str, Any]:
     low = high = math.nan
     if replicates is not None:
-        low, high = (float(x) for x in interval(replicates, confidence))
+        low, high = bias_corrected(replicates, value, confidence)
     quality, baseline, of_group, baseline_of_group = qualities
     numbers = {
         "value": value,
@@ -165,9 +171,17 @@ def _p_of(rows: Rows) -> float:
     names = sorted({row["debiased"] for row in rows})
     values = {(row["repeat"], row["debiased"]): row["value"] for row in rows}
     table = [[values.get((n, name)) for name in names] for n in repeats]
-    if any(value is None for line in table for value in line) or not table:
-        return math.nan
-    return anova_in_blocks(table).p
+    known = np.array([[math.nan if value is None else value for value in line] for line in table])
+    return anova_in_blocks(known).p if table else math.nan
+
+
+def bias_corrected(replicates: Floats, value: float, confidence: float) -> tuple[float, float]:
+    """The percentiles that hold where replicates are shifted from the value."""
+    n = replicates.size
+    below = ((replicates < value).sum() + 0.5 * (replicates == value).sum()) / n
+    z0, z = float(ndtri(np.clip(below, 1 / (2 * n), 1 - 1 / (2 * n)))), float(ndtri((1 + confidence) / 2))
+    low, high = np.quantile(replicates, [ndtr(2 * z0 - z), ndtr(2 * z0 + z)])
+    return float(low), float(high)
 
 
 def widened(a: Floats, b: Floats, weights: Floats, confidence: float) -> Floats:

@@ -88,7 +88,7 @@ def _table(report: BqsReport, baseline: str, quality: str, k: int) -> Sheet:
         )
         for line in lines
     ]  # fmt: skip
-    columns = [_shades([getattr(line, name) for line in lines]) for name in Line._fields[1:7]]
+    columns = [shades_of([getattr(line, name) for line in lines]) for name in Line._fields[1:7]]
     shades = [(*(column[n] for column in columns), None) for n in range(len(lines))]
     note = (
         f"Means over {report.read.n_repeats} seeds. ** and *: best and second by BQS, where analysis of variance over seeds "
@@ -138,11 +138,11 @@ def _random(report: BqsReport) -> Sheet:
     )
 
 
-def _shades(values: Sequence[float]) -> list[float | None]:
+def shades_of(values: Sequence[float | None]) -> list[float | None]:
     """Each value's place between the least and the largest."""
-    known = [x for x in values if not math.isnan(x)]
+    known = [x for x in values if x is not None and not math.isnan(x)]
     span = max(known, default=0.0) - min(known, default=0.0)
-    return [None if math.isnan(x) or not span else (x - min(known)) / span for x in values]
+    return [None if x is None or math.isnan(x) or not span else (x - min(known)) / span for x in values]
 
 
 def _marked(line: Line) -> str:

@@ -45,14 +45,18 @@ def save_html(
     picture: str | Path | None,
     path: str | Path,
     settings: Mapping[str, object] | None = None,
+    more: str = "",
 ) -> Path:
-    """Write the page; picture: a PNG to embed, or None; settings: the choices that the numbers follow from, by name."""
+    """Write the page; picture: a PNG to embed, or None; settings: the choices that the numbers follow from, by name; more:
+    further sections.
+    """
     every = panels(answers)
     lead = f'<p class="lead">{escape(headline(every[0]))}</p>' if every else ""
     sections = [wins_html(panel) + _section(panel, answers.confidence) for panel in every]
     sections += [agreement_html(answers)] if every else []
     sections += [slices_html(panel, answers.confidence) for panel in every]
     sections += [reversals_html(answers)] if every else []
+    sections += [more] if more else []
     content = PAGE.substitute(
         title=escape(headline(every[0]) if every else "No estimates"),
         heading=escape(_heading(every)),

@@ -43,7 +43,8 @@ def _curve(row: Mapping[str, Any]) -> Figure:
     for n, threshold in enumerate((row["low_at_most"], row["high_above"]), 1):
         place = float(ends[values <= threshold].max(initial=0)) if values.size else 0.0
         axes.axvline(place, color=COLOURS[n], linewidth=1.6, linestyle="--")
-    axes.set_yscale("log")
+    if values.size:
+        axes.set_yscale("log")
     axes.set_xlabel("items, least popular first", color=INK)
     axes.set_ylabel("training positives", color=INK)
     axes.grid(color=PALE, linewidth=0.8)

@@ -100,7 +100,7 @@ def save_sheets(
         notices="",
         verdicts="",
         picture="",
-        sections=figures + "\n" + "\n".join(map(_section, sheets)),
+        sections=figures + "\n" + "\n".join(map(section_html, sheets)),
         facts=f'<section><h2>The run</h2><div class="wide"><table><tbody>{facts}</tbody></table></div></section>',
     )
     return write_atomically(content.encode(), path)
@@ -112,7 +112,8 @@ def _cell(text: str, shade: float | None) -> str:
     return f"<td{kind}>{escape(text)}</td>"
 
 
-def _section(sheet: Sheet) -> str:
+def section_html(sheet: Sheet) -> str:
+    """The table as a section of a page."""
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in sheet.heads)
     shades = sheet.shades or [(None,) * (len(sheet.heads) - 1)] * len(sheet.lines)
     lines = "".join(

@@ -114,11 +114,11 @@ def lines_of(read: Evaluated, baseline: str, quality: str, k: int) -> list[Line]
     found = []
     for model in (baseline, *read.techniques(baseline)):
         score = read.score(baseline, model, quality, k) or {}
-        lists = (read.value(model, LISTS, name, k) for name in ("arp", "aplt", "p_reo"))
-        ends = (_number(score.get(name)) for name in ("low", "high"))
+        arp, aplt, p_reo = (read.value(model, LISTS, name, k) for name in ("arp", "aplt", "p_reo"))
+        low, high = (_number(score.get(name)) for name in ("low", "high"))
         value = 0.5 if model == baseline else _number(score.get("value"))
-        of_model = (read.value(model, "holdout", quality, k, part) for part in ("all", LOW))
-        found.append(Line(model, *of_model, *lists, value, *ends, score.get("place") or ""))
+        of_all, of_low = (read.value(model, "holdout", quality, k, part) for part in ("all", LOW))
+        found.append(Line(model, of_all, of_low, arp, aplt, p_reo, value, low, high, score.get("place") or ""))
     return found
 
 

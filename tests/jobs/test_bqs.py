@@ -46,6 +46,18 @@ def test_repeats_are_models_of_their_own_and_scored_against_their_baseline(small
     assert rows["recall", 0]["value"] == pytest.approx((rows["recall", 1]["value"] + rows["recall", 2]["value"]) / 2)
 
 
+def test_models_that_are_left_out_change_no_pair(small_run: Any) -> None:
+    small_run.hold_out()
+    small_run.config |= {
+        "popularity": {},
+        "train": {"scores": str(small_run.folder / "s"), "models": [{"model": "bpr_mf"}, {"model": "bpr_ips"}]},
+        "bqs": {"metrics": ["recall@3"]},
+    }
+    del small_run.config["scores"]
+    config = load(small_run.write())
+    assert config.without(("bpr_mf",)).bqs_rule() == config.bqs_rule()
+
+
 def test_scores_need_their_metric_their_classes_and_pairs(small_run: Any) -> None:
     small_run.hold_out()
     small_run.config["bqs"] = {"metrics": ["recall@5"], "pairs": [{"baseline": "a", "debiased": "b"}]}

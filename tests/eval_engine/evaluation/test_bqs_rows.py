@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eval_engine import bqs
-from eval_engine.evaluation.bqs_rows import Bootstrap, Quality, bqs_rows, coarse, widened, with_anova
+from eval_engine.evaluation.bqs_rows import Bootstrap, Quality, bias_corrected, bqs_rows, coarse, widened, with_anova
 from eval_engine.evaluation.bqs_settings import Bqs, BqsRule
 from eval_engine.statistics.bootstrap import poisson_weights
 from eval_engine.statistics.bucket_sums import N_BUCKETS, N_COARSE
@@ -72,6 +72,28 @@ def test_replicates_cover_as_students_interval_does() -> None:
         low, high = np.quantile(widened(a, np.full(N_COARSE, 100.0), weights, 0.95), [0.025, 0.975])
         covered += low <= 0.3 <= high
     assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_percentiles_are_corrected_for_the_shift_of_replicates() -> None:
+    """With noise in both differences, plain percentiles miss the score of the true differences from below."""
+    weights = poisson_weights(0, np.arange(400), N_COARSE).T
+    plain = corrected = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        x = {name: rng.normal(mean, 0.05 * N_COARSE**0.5, N_COARSE) for name, mean in (("q", 0.3), ("low", 0.07))}
+        drawn = [widened(own, np.ones(N_COARSE), weights, 0.95) for own in x.values()]
+        score = np.asarray(bqs(drawn[0], np.full(400, 0.3), drawn[1], np.full(400, 0.1), 10))
+        value = float(bqs(x["q"].mean(), 0.3, x["low"].mean(), 0.1, 10))
+        truth = float(bqs(0.3, 0.3, 0.07, 0.1, 10))
+        for name, (low, high) in (
+            ("plain", np.quantile(score, [0.025, 0.975])),
+            ("corrected", bias_corrected(score, value, 0.95)),
+        ):
+            plain += name == "plain" and low <= truth <= high
+            corrected += name == "corrected" and low <= truth <= high
+    assert 0.92 <= corrected / 300 <= 0.99
+    assert corrected >= plain
+    assert bias_corrected(np.full(10, 0.5), 0.5, 0.95) == (0.5, 0.5)
 
 
 def test_buckets_are_folded_as_users_are() -> None:
