@@ -24,7 +24,7 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
    from the exposures alone, so a model's estimate does not depend on which other models are in the run.
 3. The standard error is a jackknife over groups of users that refits law and weights without each group: the weights
    are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, with
-   tau = LEFT_SPREAD and the mean over LEFT_LENGTHS: a rougher recall than the weights reckon with. The interval is
+   tau = LEFT_SPREAD and l = LEFT_LENGTH: a rougher recall than the weights reckon with. The interval is
    Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures the bias is the larger
    part: where hardly anyone shows two positives, the weights can correct little.
 
@@ -50,8 +50,7 @@ DEGREE = 4  # of the polynomial in the law
 PENALTY = 0.1  # on its squared coefficients, in units of one user
 RATES = 48  # points at which the law of rho is kept
 SPREAD, LENGTH = 0.6, 2.0  # tau, as a share of the mean recall, and l, in units of log N+, of the weights
-LEFT_SPREAD = 0.9  # tau of the bias that is left
-LEFT_LENGTHS = (1.0, 2.0)
+LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
 V0, V1 = 0.5, 4.0  # variance of a ratio given n: that of one hit at a recall of 0.2, and what differs between users
 EXACT = 16  # largest n that is not lumped
 
@@ -287,7 +286,7 @@ def _setting(cells: Cells, positives: Ints) -> _Setting:
     """The covariance and v, in units of a model's mean recall."""
     apart = (np.log(cells.grid)[:, None] - np.log(cells.grid)) ** 2
     weighed = SPREAD**2 * np.exp(-apart / (2 * LENGTH**2))
-    left = LEFT_SPREAD**2 * np.mean([np.exp(-apart / (2 * length**2)) for length in LEFT_LENGTHS], axis=0)
+    left = LEFT_SPREAD**2 * np.exp(-apart / (2 * LEFT_LENGTH**2))
     return _Setting(weighed + 100.0, left, V0 + V1 / np.maximum(positives, 1))
 
 
