@@ -36,9 +36,11 @@ from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.statistics.balanced import Strata, balanced, lump_of
 from eval_engine.statistics.bootstrap import bootstrap, standard_error
+from eval_engine.statistics.few_hits import interval
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
 Doubles = npt.NDArray[np.float64]
+Drawn = tuple[float, float, float, float]  # value, low, high, another standard error
 ITEMS, POPULATION, K = 200, 60_000, 10
 BUCKETS, UNITS, REPLICATES = 256, 32, 200
 WORLD = World(users=POPULATION, items=ITEMS, exposures=80, seed=5, frame="all_items")
@@ -135,32 +137,33 @@ def strata(recall: Doubles, n_positive: Doubles, e: int) -> Strata:
     )
 
 
-def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> tuple[float, float, float]:
-    """Value, half-width, and standard error without the contribution of the bias."""
+def balanced_recall(recall: Doubles, n_positive: Doubles, e: int) -> Drawn:
+    """Value, interval, and standard error without the contribution of the bias."""
     found = balanced(strata(recall, n_positive, e))
-    sampling = math.sqrt(found.models.covariance[0, 0])
-    return float(found.models.values[0]), float(found.half_widths(0.95)[0]), sampling
+    sampling, of = math.sqrt(found.models.covariance[0, 0]), formula("ure_balanced", "recall").range(K)
+    value, error = found.models.values[0], found.standard_errors()[0]
+    low, high = interval(value, error, float((n_positive > 0).sum()), found.degrees()[0], 0.95, of)
+    return float(value), float(low), float(high), sampling
 
 
-def one_draw(e: int, n_users: int, seed: int) -> dict[str, tuple[float, float, float]]:
-    """Value, half-width of the interval and bootstrap standard error of every estimator."""
+def one_draw(e: int, n_users: int, seed: int) -> dict[str, Drawn]:
+    """Value, interval and bootstrap standard error of every estimator."""
     rng = np.random.default_rng((11, e, seed))
     batch = drawn(rng.integers(0, POPULATION, n_users), e, rng)
     found = {}
     for one in CASES:
         a, b = terms_of(one.own, batch, one.k)
-        told = estimate(ratio_sums((a, b)), 0.95)
+        told = estimate(ratio_sums((a, b)), 0.95, one.own.range(one.k))
         bucket = np.arange(n_users) % BUCKETS
         above, below = (np.bincount(bucket, x, minlength=BUCKETS)[None].astype(np.float64) for x in (a, b))
         replicates = bootstrap(above, below, REPLICATES, seed)
-        found[str(one.own)] = told.value, (told.high - told.low) / 2, float(standard_error(replicates)[0])
+        found[str(one.own)] = told.value, told.low, told.high, float(standard_error(replicates)[0])
     recall = terms_of(CASES[0].own, batch, K).numerator
-    value, half, sampling = balanced_recall(recall, batch.sample("random").n_positive, e)
-    found["ure_balanced recall"] = value, half, sampling
+    found["ure_balanced recall"] = balanced_recall(recall, batch.sample("random").n_positive, e)
     return found
 
 
-def many_users(e: int, n_users: int, seed: int) -> tuple[float, float, float, float]:
+def many_users(e: int, n_users: int, seed: int) -> tuple[float, float, float, float, float]:
     """Macro, then balanced as in balanced_recall; recall only: positives are drawn without their items."""
     rng = np.random.default_rng((13, e, seed))
     liked, place = population()
@@ -188,10 +191,10 @@ def truths(e: int) -> dict[str, tuple[float, float | None]]:
     return found
 
 
-def lines(e: int, draws: list[dict[str, tuple[float, float, float]]]) -> Iterator[dict[str, object]]:
+def lines(e: int, draws: list[dict[str, Drawn]]) -> Iterator[dict[str, object]]:
     """Bias, coverage, width and error of each estimator over the draws of one e."""
     for name, (truth, known) in truths(e).items():
-        value, half, other = np.array([draw[name] for draw in draws]).T
+        value, low, high, other = np.array([draw[name] for draw in draws]).T
         target = known if known is not None else float(value.mean())
         error = value.std(ddof=1) / math.sqrt(value.size)
         off = value.mean() - (target if name in UNBIASED else truth)
@@ -201,17 +204,17 @@ def lines(e: int, draws: list[dict[str, tuple[float, float, float]]]) -> Iterato
             "target": round(target, 5),
             "bias": round(float(off), 6),
             "bias_z": round(float(off / error), 2) if error > 0 else None,
-            "coverage": round(float((np.abs(value - target) <= half).mean()), 4),
+            "coverage": round(float(((low <= target) & (target <= high)).mean()), 4),
             "rmse": round(float(np.sqrt(((value - truth) ** 2).mean())), 5),
-            "width": round(float(half.mean() / (1.96 * other.mean())), 3) if other.mean() > 0 else None,
+            "width": round(float((high - low).mean() / (2 * 1.96 * other.mean())), 3) if other.mean() > 0 else None,
             "draws": value.size,
         }
 
 
-def many_lines(e: int, n_users: int, draws: list[tuple[float, float, float, float]]) -> dict[str, object]:
+def many_lines(e: int, n_users: int, draws: list[tuple[float, float, float, float, float]]) -> dict[str, object]:
     """Balanced against macro with many users."""
     truth = truths(e)["ure_macro recall"][0]
-    macro, value, half, _ = np.array(draws).T
+    macro, value, low, high, _ = np.array(draws).T
     left = abs(value.mean() - truth) / abs(macro.mean() - truth)
     rmse = [round(float(np.sqrt(((x - truth) ** 2).mean())), 5) for x in (macro, value)]
     return {
@@ -223,7 +226,7 @@ def many_lines(e: int, n_users: int, draws: list[tuple[float, float, float, floa
         "bias_gone": round(1 - float(left), 3),
         "macro_rmse": rmse[0],
         "balanced_rmse": rmse[1],
-        "coverage": round(float((np.abs(value - truth) <= half).mean()), 4),
+        "coverage": round(float(((low <= truth) & (truth <= high)).mean()), 4),
         "draws": len(draws),
     }
 

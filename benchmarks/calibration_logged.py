@@ -49,7 +49,7 @@ LEAST, LARGEST, FLOOR = 0.02, 0.8, 0.05  # propensities of items; the floor of `
 METRICS = (f"recall@{K}", f"ndcg@{K}")
 STRATA = (Strata("equal_width", 2), Strata("equal_count", 2), Strata("equal_count", 5))
 SETTINGS = InferenceSettings(0.95, 0.01, 0.8, REPLICATES, 0)
-Drawn = dict[tuple[str, str], tuple[float, float, float, float]]  # by estimator and metric
+Drawn = dict[tuple[str, str], tuple[float, float, float, float, float]]  # by estimator and metric
 
 
 @lru_cache(maxsize=1)
@@ -98,7 +98,7 @@ def logged(users: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[User
 
 
 def one_draw(n_users: int, seed: int) -> Drawn:
-    """Value, half-width of the interval, bootstrap standard error and effective sample size of every estimate."""
+    """Value, interval, bootstrap standard error and effective sample size of every estimate."""
     rng = np.random.default_rng((17, seed))
     batch, codes = logged(rng.integers(0, POPULATION, n_users), rng)
     hashes = rng.integers(-(2**63), 2**63 - 1, n_users)  # of users that were never seen before
@@ -110,7 +110,8 @@ def one_draw(n_users: int, seed: int) -> Drawn:
     return {
         (row["estimator"], row["metric"]): (
             row["value"],
-            (row["high"] - row["low"]) / 2,
+            row["low"],
+            row["high"],
             row["bootstrap_error"],
             row["effective_pairs"],
         )
@@ -134,12 +135,12 @@ def truths() -> dict[tuple[str, str], float]:
 def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
     """Bias and coverage of each estimator."""
     for name, metric in sorted(draws[0]):
-        value, half, bootstrapped, effective = np.array([draw[name, metric] for draw in draws], np.float64).T
+        value, low, high, bootstrapped, effective = np.array([draw[name, metric] for draw in draws], np.float64).T
         pooled = metric == "recall" and name in ("snips", "clipped")
         truth = truths()["full_micro" if pooled else "full_macro", metric]
         target = truth if pooled and name == "snips" else float(value.mean())
         error = value.std(ddof=1) / math.sqrt(value.size)
-        covered = float((np.abs(value - target) <= half).mean())
+        covered = float(((low <= target) & (target <= high)).mean())
         yield {
             "case": f"{name} {metric}",
             "truth": round(truth, 5),
@@ -148,7 +149,7 @@ def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
             "bias_z": round(float((value.mean() - truth) / error), 2),
             "coverage": round(covered, 4),
             "coverage_error": round(math.sqrt(covered * (1 - covered) / value.size), 4),
-            "width": round(float(half.mean() / (1.96 * bootstrapped.mean())), 3),
+            "width": round(float((high - low).mean() / (2 * 1.96 * bootstrapped.mean())), 3),
             "effective": None
             if np.isnan(effective).any()
             else round(float(effective.mean())),  # holdout has no weights

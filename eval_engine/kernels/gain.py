@@ -30,6 +30,7 @@ from eval_engine.kernels.compiled import compiled
 Doubles = npt.NDArray[np.float64]
 TIES = {"expected": 0, "strict": 1, "optimistic": 2}
 GAINS = ("hits", "discount", "inverse")
+FEW = 4096  # pairs of a user's positives up to which comparing is cheaper than sorting
 SHORT = 1024  # up to this cutoff the table is built without reading the ranks
 
 
@@ -134,6 +135,20 @@ def _broken(offsets, above, tied, weight, after, out):  # type: ignore[no-untype
         for p in range(start, end):
             some |= tied[p] > 0
         if not some:
+            continue
+        if (end - start) ** 2 <= FEW:
+            for p in range(start, end):
+                if tied[p] <= 0:
+                    continue
+                same = before = 0
+                for q in range(start, end):
+                    if above[q] == above[p]:
+                        same += 1
+                        first = q < p
+                        if weight.size and weight[q] != weight[p]:
+                            first = (weight[q] < weight[p]) == after
+                        before += first
+                out[p] = (above[p] + tied[p] + 1 - same if after else above[p]) + before
             continue
         order = np.argsort(above[start:end], kind="mergesort")
         first = 0

@@ -18,14 +18,15 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
     mean squared error of g = d' C d + (1 / n_users) sum_n P(n) v(n) g(n)^2 / P(N+ > 0)^2,
     d(N+) = P(N+) (h(N+) - 1)
 
-   is a quadratic form, with C that covariance (tau = SPREAD of the mean recall, the mean over two l) and v(n) = V0 + V1 / n
+   is a quadratic form, with C that covariance (tau = SPREAD of the mean recall, l = LENGTH) and v(n) = V0 + V1 / n
    the variance of a user's ratio given n, in units of the squared mean recall: the more users there are, the more bias
    the weights correct. 1 / tau^2 is the lambda of ridge regression. C and v are constants, not fitted: weights follow
    from the exposures alone, so a model's estimate does not depend on which other models are in the run.
 3. The standard error is a jackknife over groups of users that refits law and weights without each group: the weights
-   are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, and
-   the interval is Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures it is
-   the larger part: where hardly anyone shows two positives, the weights can correct little.
+   are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, with
+   tau = LEFT_SPREAD and l = LEFT_LENGTH: a rougher recall than the weights reckon with. The interval is
+   Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures the bias is the larger
+   part: where hardly anyone shows two positives, the weights can correct little.
 
 In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): they merge, and their size does not grow with the
 number of users. Weights are the same for all models, so that differences are paired. Users with different e or N (both
@@ -48,8 +49,8 @@ Doubles = npt.NDArray[np.float64]
 DEGREE = 4  # of the polynomial in the law
 PENALTY = 0.1  # on its squared coefficients, in units of one user
 RATES = 48  # points at which the law of rho is kept
-LENGTHS = (1.0, 2.0)  # l, in units of log N+
-SPREAD = 0.9  # tau, as a share of the mean recall
+SPREAD, LENGTH = 0.6, 2.0  # tau, as a share of the mean recall, and l, in units of log N+, of the weights
+LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
 V0, V1 = 0.5, 4.0  # variance of a ratio given n: that of one hit at a recall of 0.2, and what differs between users
 EXACT = 16  # largest n that is not lumped
 
@@ -277,16 +278,16 @@ def _law(cells: Cells, users: Doubles, start: Doubles) -> Doubles:
 
 class _Setting(NamedTuple):
     covariance: Doubles  # (n_grid, n_grid) of relative recall, its mean free
-    smooth: Doubles  # the same without the mean
+    smooth: Doubles  # the same for the bias that is left, without the mean
     variance: Doubles  # (n_strata,): of a relative ratio given n
 
 
 def _setting(cells: Cells, positives: Ints) -> _Setting:
     """The covariance and v, in units of a model's mean recall."""
-    x = np.log(cells.grid)
-    kernels = [np.exp(-((x[:, None] - x) ** 2) / (2 * length**2)) for length in LENGTHS]
-    smooth = SPREAD**2 * np.mean(kernels, axis=0)
-    return _Setting(smooth + 100.0, smooth, V0 + V1 / np.maximum(positives, 1))
+    apart = (np.log(cells.grid)[:, None] - np.log(cells.grid)) ** 2
+    weighed = SPREAD**2 * np.exp(-apart / (2 * LENGTH**2))
+    left = LEFT_SPREAD**2 * np.exp(-apart / (2 * LEFT_LENGTH**2))
+    return _Setting(weighed + 100.0, left, V0 + V1 / np.maximum(positives, 1))
 
 
 def _shares(cells: Cells, users: Doubles) -> Doubles:

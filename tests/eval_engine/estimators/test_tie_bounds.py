@@ -82,3 +82,19 @@ def test_unknown_places_stay_unknown():
         np.array([9], np.int32),
     )
     assert np.isnan(value(facts, "ure_mean", "precision", 5, after=False))
+
+
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_users_with_many_positives_are_sorted_alike(weighted, after):
+    """200 positives of one user, in groups; and the same in rows so short that they are compared."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(20), 10)[rng.permutation(200)]
+    above, tied = group * 30, np.full(200, 29)
+    weight = rng.permutation(200) + 1.0 if weighted else None
+    together = broken((np.array([0, 200]), above, tied), weight, after)
+    order = np.argsort(group, kind="stable")
+    own = None if weight is None else weight[order]
+    apart = broken((np.arange(0, 201, 10), above[order], tied[order]), own, after)
+    assert together[order].tolist() == apart.tolist()
+    assert sorted(together) == [30 * g + (20 if after else 0) + n for g in range(20) for n in range(10)]
