@@ -2,7 +2,8 @@
 
 What defines them is in the config of their `evaluate` stage (table `runs`): frame, rule for positives, label sets,
 metrics, tie policy, slices. Sums that are added must also be of the same models, and, where the run has propensities,
-strata or test sets, of the same propensities, edges and thresholds (tables propensity_fits, strata, test_sets). Paths of
+strata, test sets or classes of popularity, of the same propensities, edges and thresholds (tables propensity_fits, strata,
+test_sets, popularity_classes). Paths of
 inputs, intervals, seeds of the bootstrap and the sections of later stages define none.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 from eval_engine.errors import MergeError
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import PROPENSITY_FITS, STRATA, TEST_SETS, Table
+from eval_engine.tables import POPULARITY_CLASSES, PROPENSITY_FITS, STRATA, TEST_SETS, Table
 
 LABEL_SETS = ("exposures", "heldout", "truth")
 FIT = (
@@ -25,6 +26,7 @@ RULES: tuple[tuple[str, Table, Sequence[str]], ...] = (
     ("propensities", PROPENSITY_FITS, FIT),
     ("edges of strata", STRATA, EDGES),
     ("thresholds of test sets", TEST_SETS, DRAWN),
+    ("classes of popularity", POPULARITY_CLASSES, ("used", "low_at_most", "high_above")),
 )
 Definition = dict[str, str]  # of each thing that must be equal, as text
 
@@ -41,7 +43,7 @@ def settings_of(config: str) -> Definition:
         "item_values": [table["by"] for table in asked.get("item_values") or ()],
     }
     found |= {f"evaluate.{name}": evaluate.get(name) for name in ("modules", "metrics", "traditional", "ties")}
-    found |= {"propensity": asked.get("propensity"), "test_sets": asked.get("test_sets")}
+    found |= {name: asked.get(name) for name in ("propensity", "test_sets", "popularity")}
     if asked.get("propensity"):
         found["evaluate.strata"] = evaluate.get("strata")
     return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
@@ -50,7 +52,7 @@ def settings_of(config: str) -> Definition:
 def definition_of(lake: Lake, run_id: str, config: str, models: Sequence[str]) -> Definition:
     """Everything that must be equal where sums are added."""
     found = settings_of(config) | {"models": ", ".join(sorted(models))}
-    if json.loads(found["propensity"]) or json.loads(found["test_sets"]):
+    if any(json.loads(found[name]) for name in ("propensity", "test_sets", "popularity")):
         for name, table, columns in RULES:
             rows = lake.rows(table, {"run_id": run_id})
             values = sorted([json.dumps([row[column] for column in columns], default=str) for row in rows])

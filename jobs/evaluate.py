@@ -106,7 +106,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         test_sets_of(lake, config) as test_sets,
     ):
         spec = spec_of(config, slices, propensities, test_sets, popularity)
-        n_items = lake.read(CATALOGUE, config.run_id).count() if spec.lists() or slices.n_items else 0
+        n_items = int(popularity.row["n_items"]) if popularity else 0  # without a job
+        if not n_items and (spec.lists() or slices.n_items):
+            n_items = lake.read(CATALOGUE, config.run_id).count()
         users = users_by_sets(one_model(spark, lake, config.run_id), spec)
         asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items), users)
         _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from eval_engine.errors import ConfigError, LakeError, MergeError
 from eval_engine.evaluation.anytime import with_sequences
+from eval_engine.evaluation.bqs_rows import with_anova
 from eval_engine.evaluation.days import DayRun, Window, day_of, days_of, window_id
 from eval_engine.evaluation.merged_statistics import added, list_cells, merged_results, without_value
 from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, in_order
@@ -159,7 +160,8 @@ def _merge(lake: Lake, config: RunConfig, parts: Sequence[Part]) -> None:
         own.create(STATISTICS, "BIGINT", where)
         uri = own.uri(STATISTICS)
         own.write_files(STATISTICS, where, lambda attempt: [write_file(uri, total, where, attempt)])
-        tables = results._replace(estimates=in_order(ESTIMATES, estimates))
+        scores = with_anova(results.bqs, 1 - config.evaluate.confidence)
+        tables = results._replace(estimates=in_order(ESTIMATES, estimates), bqs=scores)
         for table, rows in zip(RESULT_TABLES, tables, strict=True):
             own.put(table, rows, where)
         first = _first_day(config)
@@ -220,6 +222,7 @@ def _inference(config: RunConfig) -> InferenceSettings:
         asked.replicates,
         asked.seed,
         least_effective=asked.least_effective_pairs,
+        bqs=config.bqs_rule(),
     )
 
 

@@ -103,9 +103,10 @@ def _best(report: BqsReport) -> Sheet:
         for quality in report.qualities:
             for k in report.k:
                 best = best_by(lines_of(report.read, base, quality, k))
-                lines.append((f"{plain(base)}, {quality}@{k}", *(plain(best[name]) for name in BETTER)))
+                names = (best[name].removeprefix(f"{base}_").removeprefix(base) or "none" for name in BETTER)
+                lines.append((f"{plain(base)}, {quality}@{k}", *map(plain, names)))
     heads = ("best by", *(NAMES[name] for name in BETTER))
-    return Sheet("Which technique each measure calls best", heads, lines, "The baseline counts: its BQS is 0.5.")
+    return Sheet("Which technique each measure calls best", heads, lines, "none: the baseline, whose BQS is 0.5.")
 
 
 def _agreement(report: BqsReport) -> Sheet:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from eval_engine.plain_text import plain
 from eval_engine.report.plot_orders import INK, MUTED, PALE
@@ -45,6 +46,8 @@ def _curve(row: Mapping[str, Any]) -> Figure:
         axes.axvline(place, color=COLOURS[n], linewidth=1.6, linestyle="--")
     if values.size:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("items, least popular first", color=INK)
     axes.set_ylabel("training positives", color=INK)
     axes.grid(color=PALE, linewidth=0.8)

@@ -54,7 +54,6 @@ class Evaluated(NamedTuple):
 
     values: Mapping[tuple[str, str, str, int, str], float]  # model, estimator, metric without parameters, k, slice
     sums: Mapping[tuple[str, str, str, int, str], tuple[float, float]]  # numerator, denominator, over repeats
-    ends: Mapping[tuple[str, str, str, int, str], tuple[float, float]]  # interval; of one repeat, or NaN
     scores: Sequence[Mapping[str, Any]]  # rows of bqs that are means, or of runs without repeats
     n_repeats: int
 
@@ -96,17 +95,14 @@ def evaluated(estimates: Sequence[Mapping[str, Any]], scores: Sequence[Mapping[s
         name = row["model"].partition(REPEAT)[0]
         key = name, row["estimator"], base_of(row["metric"]), row["k"], row["slice"]
         every.setdefault(key, []).append(row)
-    values, sums, ends = {}, {}, {}
+    values, sums = {}, {}
     for key, rows in every.items():
         known = [row["value"] for row in rows if row["value"] is not None]
         values[key] = float(np.mean(known)) if len(known) == len(rows) else math.nan
         both = [(row["numerator"] or 0.0, row["denominator"] or 0.0) for row in rows]
         sums[key] = (sum(a for a, _ in both) / len(both), sum(b for _, b in both) / len(both))
-        one = rows[0]
-        alone = len(rows) == 1 and one["low"] is not None
-        ends[key] = (one["low"], one["high"]) if alone else (math.nan, math.nan)
     n = max((row["n_repeats"] for row in scores), default=0)
-    return Evaluated(values, sums, ends, [row for row in scores if row["repeat"] == 0], n)
+    return Evaluated(values, sums, [row for row in scores if row["repeat"] == 0], n)
 
 
 def lines_of(read: Evaluated, baseline: str, quality: str, k: int) -> list[Line]:

@@ -41,7 +41,15 @@ PER_RUN = {  # columns that tell when and from which files a row was made
     MERGES.name: {"evaluated_at"},
     RUNS.name: {"started_at", "seconds", "config", "versions", "inputs", "process", "outputs"},
 }
-ON_WORKERS = ("split", "propensity", "test_sets", "rank", "evaluate", "study")  # too large for the driver alone
+ON_WORKERS = (
+    "split",
+    "propensity",
+    "popularity",
+    "test_sets",
+    "rank",
+    "evaluate",
+    "study",
+)  # too large for the driver alone
 ALWAYS_EMPTY = {"quarantine", "propensity_users"}  # no row of this world is bad; its propensities are of items
 
 CONFIG: dict[str, Any] = {  # folders are added
@@ -51,6 +59,8 @@ CONFIG: dict[str, Any] = {  # folders are added
     "frame": "unseen",
     "split": {"how": {"strategy": "random", "share": 0.3, "seed": 5}},
     "propensity": {"method": "power", "gamma": 1.0},
+    "popularity": {"method": "share"},
+    "bqs": {"pairs": [{"baseline": "mf", "debiased": "item_knn"}], "metrics": ["recall@5"]},
     "test_sets": [
         {"strategy": "SKEW", "share": 0.5, "draws": 2, "pairs": True},
         {"strategy": "WTD_H", "share": 0.5, "draws": 2},
@@ -61,7 +71,7 @@ CONFIG: dict[str, Any] = {  # folders are added
     },
     "top": 20,
     "evaluate": {
-        "metrics": ["recall@5", "recall@20", "ndcg@20"],
+        "metrics": ["recall@5", "recall@20", "ndcg@20", "arp@5", "p_rsp@5", "p_reo@5", "sampled_hit_rate@5"],
         "traditional": ["recall@2"],
         "strata": [{"kind": "equal_count", "n": 2}],
         "user_metrics": True,

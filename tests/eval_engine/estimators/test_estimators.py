@@ -22,7 +22,7 @@ EVERY = [one for metric in METRICS for one in formulas(metric) if not one.needs 
 
 
 def terms_of(one, batch, k, ties="expected"):
-    more = {"p": 0.8} if one.metric == "rbp" else {}
+    more = {name: parameter.default for name, parameter in METRICS[one.metric].parameters.items()}
     pairs = batch.labels["heldout"].facts.value.size if "heldout" in batch.labels else 0
     batch.propensities = Propensities({"heldout": np.linspace(0.1, 1.0, pairs)}, 1.0, 0.5)
     return one.of(batch, one.estimator.view(batch), slice(None), k, ties, **more)
