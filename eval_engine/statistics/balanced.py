@@ -24,7 +24,8 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
    from the exposures alone, so a model's estimate does not depend on which other models are in the run.
 3. The standard error is a jackknife over groups of users that refits law and weights without each group: the weights
    are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, with
-   tau = LEFT_SPREAD and l = LEFT_LENGTH: a rougher recall than the weights reckon with. The interval is
+   tau = LEFT_SPREAD and l = LEFT_LENGTH: a rougher recall than the weights reckon with; or with the slope of
+   the model's own recall by log N+, as its ratios by n show it, if that makes it larger. The interval is
    Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures the bias is the larger
    part: where hardly anyone shows two positives, the weights can correct little.
 
@@ -51,6 +52,7 @@ PENALTY = 0.1  # on its squared coefficients, in units of one user
 RATES = 48  # points at which the law of rho is kept
 SPREAD, LENGTH = 0.6, 2.0  # tau, as a share of the mean recall, and l, in units of log N+, of the weights
 LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
+LEFT_SLOPE = 0.75  # standard deviation of the bias that a slope of recall leaves, in units of that bias
 V0, V1 = 0.5, 4.0  # variance of a ratio given n: that of one hit at a recall of 0.2, and what differs between users
 EXACT = 16  # largest n that is not lumped
 
@@ -153,7 +155,7 @@ def balanced(strata: Strata) -> Balanced:
     laws = _laws(kinds, strata.users.tobytes(), n_units)
     setting = _setting(cells, strata.positives)
     total = strata.sums.sum(axis=1)
-    whole, bias = (x[0] for x in _values(cells, strata, users[None], total[None], laws[-1][None], setting))
+    whole, left = (x[0] for x in _values(cells, strata, users[None], total[None], laws[-1][None], setting))
     values = np.array([whole] * n_units, np.float64)
     known = [int(unit) for unit in units if unit in laws] if units.size > 1 else []
     rest = users - strata.users[known]
@@ -167,7 +169,26 @@ def balanced(strata: Strata) -> Balanced:
     n = units.size
     if n > 1:
         errors[:, units] = ((n - 1) / n * (values[units].mean(axis=0) - values[units])).T
-    return Balanced(Paired(whole, errors, n), bias * np.abs(mean))
+    smooth = math.sqrt(max(float(left @ setting.smooth @ left), 0.0))
+    trend = LEFT_SLOPE * np.abs(_slopes(cells, strata, users, laws[-1]) * float(left @ np.log(cells.grid)))
+    return Balanced(Paired(whole, errors, n), np.maximum(smooth * np.abs(mean), trend))
+
+
+def _slopes(cells: Cells, strata: Strata, users: Doubles, law: Doubles) -> Doubles:
+    """(n_models,): the slope of a model's recall by log N+: that of its mean ratios by the expected log N+ of their
+    strata.
+    """
+    seen = (strata.positives > 0) & (users > 0)
+    posterior = np.tensordot(_density(law), cells.joint, 1)[:, seen]
+    x = np.log(cells.grid) @ posterior / np.maximum(posterior.sum(axis=0), 1e-300)
+    n = users[seen]
+    sums = strata.sums.sum(axis=1)[:, seen]
+    apart = x - n @ x / n.sum()
+    spread = float(n @ apart**2)
+    if not spread > 1e-9 * n.sum():
+        return np.zeros(len(sums))
+    slopes: Doubles = sums @ apart / spread
+    return slopes
 
 
 @lru_cache(maxsize=64)
@@ -300,9 +321,9 @@ def _shares(cells: Cells, users: Doubles) -> Doubles:
 def _values(
     cells: Cells, strata: Strata, users: Doubles, sums: Doubles, laws: Doubles, setting: _Setting
 ) -> tuple[Doubles, Doubles]:
-    """The estimates with the best weights for these users, and the remaining relative bias, of several groups of users
-    at once: users (n, n_strata), sums (n, n_models, n_strata), laws (n, degree); (n, n_models) and (n,). All groups
-    have users in the same strata with positives.
+    """The estimates with the best weights for these users, and the weight of each N+ beyond its share, of several groups
+    of users at once: users (n, n_strata), sums (n, n_models, n_strata), laws (n, degree); (n, n_models) and (n, n_grid).
+    All groups have users in the same strata with positives.
     """
     share, density = _shares(cells, users), _density(laws)
     n_rates, n_grid, n_groups = cells.has_positive.shape
@@ -319,5 +340,4 @@ def _values(
     g = np.linalg.solve(square, spread @ weight[:, :, None])
     moved = (joint @ g)[:, :, 0]
     left = moved / moved.sum(axis=1, keepdims=True) - weight
-    bias = np.sqrt(np.maximum(((left @ setting.smooth) * left).sum(axis=1), 0.0))
-    return (sums[:, :, seen] @ g)[:, :, 0] / (users[:, None, seen] @ g)[:, 0], bias
+    return (sums[:, :, seen] @ g)[:, :, 0] / (users[:, None, seen] @ g)[:, 0], left

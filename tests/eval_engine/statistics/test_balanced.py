@@ -139,3 +139,26 @@ def test_intervals_have_the_degrees_of_freedom_of_what_they_are_made_of():
     assert np.isnan(found.half_widths(0.95)[2])
     alone = Balanced(Paired(np.array([0.5]), np.zeros((1, 1)), 1), np.array([0.1]))
     assert np.isnan(alone.half_widths(0.95)).all()  # one unit has no error
+
+
+def test_with_few_exposures_the_interval_owns_up_to_the_bias_that_is_left():
+    rng = np.random.default_rng(6)
+    held, off, bias = [], [], []
+    for _ in range(40):
+        n, recall, truth = world(rng, 1500, 3)
+        result = balanced(strata(n, recall, 3, 120))
+        off.append(result.models.values[0] - truth)
+        held.append(abs(off[-1]) < result.half_widths(0.95)[0])
+        bias.append(result.bias[0])
+    assert np.mean(held) >= 0.75  # recall falls from 0.7 to 0.1 with N+; without its slope 0.4
+    assert abs(np.mean(off)) < 1.5 * np.mean(bias)
+
+
+def test_weights_come_from_the_exposures_alone():
+    """A model's estimate and its errors are the same alone and beside models with quite another recall."""
+    n, recall, _ = world(np.random.default_rng(7), 4000, 10)
+    beside = np.array([recall, (recall > 0) * 1.0, recall * 0.01])
+    alone, together = balanced(strata(n, recall, 10, 120)), balanced(strata(n, beside, 10, 120))
+    assert together.models.values[0] == pytest.approx(alone.models.values[0], rel=1e-12)
+    assert np.allclose(together.models.errors[0], alone.models.errors[0], atol=1e-14)
+    assert together.bias[0] == pytest.approx(alone.bias[0], rel=1e-12)

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_engine.statistics.bootstrap import AT_MOST, bootstrap, chance_best, interval, poisson_weights, standard_error
+from eval_engine.statistics.bootstrap import (
+    AT_MOST,
+    bootstrap,
+    chance_best,
+    interval,
+    normal_draws,
+    poisson_weights,
+    standard_error,
+)
 from eval_engine.statistics.comparison import compare
 from eval_engine.statistics.paired import paired
 
@@ -219,3 +227,12 @@ def test_a_row_has_the_same_bits_whatever_is_computed_with_it(n_buckets):
     together = bootstrap(a, b, 333, 5)
     for n in range(1, 41):
         np.testing.assert_array_equal(bootstrap(a[:n], b[:n], 333, 5), together[:n])
+
+
+def test_normal_draws_depend_on_the_model_and_the_seed_only():
+    one, both = normal_draws(["a"], 4000, 3), normal_draws(["b", "a"], 4000, 3)
+    assert (one[0] == both[1]).all()
+    assert abs(both.mean()) < 0.05
+    assert both.std(axis=1) == pytest.approx([1, 1], abs=0.05)
+    assert abs(np.corrcoef(both)[0, 1]) < 0.06
+    assert not (normal_draws(["a"], 4000, 4)[0] == one[0]).any()
