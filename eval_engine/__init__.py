@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         ure_recall_balanced,
         ure_recall_micro,
     )
+    from eval_engine.exposure_design.design import ExposurePlan, design_exposures
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.propensity.power_law import PowerLaw, power_law
     from eval_engine.statistics.comparison import Comparison
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Estimate",
+    "ExposurePlan",
     "PowerLaw",
     "RankFacts",
     "TestSetWeights",
@@ -95,6 +97,7 @@ __all__ = [
     "clipped_rbp",
     "clipped_recall",
     "compare",
+    "design_exposures",
     "draw_test_set",
     "evaluate",
     "full_auc",
@@ -162,10 +165,12 @@ __all__ = [
 
 HOME = {
     "Comparison": "eval_engine.statistics.comparison",
+    "ExposurePlan": "eval_engine.exposure_design.design",
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "TestSetWeights": "eval_engine.test_sets.weights",
     "cap_test_set": "eval_engine.test_sets.cap",
+    "design_exposures": "eval_engine.exposure_design.design",
     "draw_test_set": "eval_engine.test_sets.draw",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
