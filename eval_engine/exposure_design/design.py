@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.exposure_design.two_arms import BEYOND, FINE, OUTSIDE, SMALL, TWICE, draw
+from eval_engine.exposure_design.two_arms import BEYOND, FINE, OUTSIDE, SMALL, TWICE, chances, draw, nothing_seen
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.ragged import Lists, flatten, no_lists
 from eval_engine.kernels.xxhash64 import xxhash64
@@ -129,15 +129,31 @@ def drawn_plan(
         np.empty(most, np.bool_), *np.empty((2, n_users), np.int64), *np.empty((2, n_users)),
     )  # fmt: skip
     sizes, expected = np.empty((n_users, 2), np.int64), np.empty((n_users, 2))
+    longest = lists.shape[0] * lists.shape[2]
     user, wrong = draw(
         np.ascontiguousarray(lists, np.int32), np.array(arms.cutoffs, np.int64), EXTRA[arms.aim], users, items,
         np.asarray(out[0], np.int64), np.asarray(out[1], np.int32), arms.uniform, e2,
+        nothing_seen(items.size, longest), np.zeros((longest, len(arms.cutoffs)), np.int32),
         found.offsets, found.items, found.probabilities, found.in_uniform, found.in_targeted, sizes, expected,
     )  # fmt: skip
     end = int(found.offsets[-1])
     flat = (column[:end] for column in found[1:5])
     done = FlatPlan(found.offsets, *flat, *sizes.T, *expected.T)
     return Drawn(done, None if wrong == FINE else (int(user), reason(int(wrong), arms)))
+
+
+def design_chances(lists: Ints, arms: Arms, n_items: int, frame: Ints, offsets: Ints, items: Ints) -> Doubles:
+    """The probability that a design shows each of some items; user u's are items[offsets[u] : offsets[u + 1]]."""
+    chance, longest = np.empty(items.size), lists.shape[0] * lists.shape[2]
+    user, wrong = chances(
+        np.ascontiguousarray(lists, np.int32), np.array(arms.cutoffs, np.int64), EXTRA[arms.aim],
+        np.asarray(frame, np.int64), arms.uniform, arms.exposures - arms.uniform,
+        np.asarray(offsets, np.int64), np.asarray(items, np.int32), nothing_seen(n_items, longest),
+        np.zeros((longest, len(arms.cutoffs)), np.int32), chance,
+    )  # fmt: skip
+    if wrong != FINE:
+        raise DataError(f"top_lists: the user of row {user} {reason(int(wrong), arms)}")
+    return chance
 
 
 def reason(wrong: int, arms: Arms) -> str:

@@ -18,7 +18,10 @@ the frame. So a plan depends on seed, ids, lists, frame and catalogue only. Item
 tells nothing of their arm.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from eval_engine.kernels.compiled import compiled
 
@@ -81,8 +84,81 @@ def inclusion(w, size, tau):  # type: ignore[no-untyped-def]
     return size
 
 
+class Seen(NamedTuple):
+    """Scratch arrays of one task: which items are in the lists of the user at hand."""
+
+    user: npt.NDArray[np.int32]  # (n_items,) the last user who had the item in a list
+    slot: npt.NDArray[np.int32]  # (n_items,) its number in the union
+    last: npt.NDArray[np.int64]  # (n_items,) the last list that had it
+    union: npt.NDArray[np.int32]  # (models * length,)
+
+
+def nothing_seen(n_items: int, longest: int) -> Seen:
+    """The arrays before the first user."""
+    return Seen(
+        np.full(n_items, -1, np.int32), np.zeros(n_items, np.int32), np.full(n_items, -1, np.int64),
+        np.zeros(longest, np.int32),
+    )  # fmt: skip
+
+
 @compiled
-def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1, e2,
+def union_of_lists(lists, u, cutoffs, n_items, seen, counts):  # type: ignore[no-untyped-def]
+    """Fills the union of a user's lists, and t_K of each of its items; gives their number, and what is wrong."""
+    n_models, _, length = lists.shape
+    n = 0
+    for m in range(n_models):
+        for r in range(length):
+            i = lists[m, u, r]
+            if i < 0:
+                break
+            if i >= n_items:
+                return n, BEYOND
+            if seen.last[i] == np.int64(u) * n_models + m:
+                return n, TWICE
+            seen.last[i] = np.int64(u) * n_models + m
+            if seen.user[i] != u:
+                seen.user[i], seen.slot[i], seen.union[n] = u, n, i
+                for c in range(cutoffs.size):
+                    counts[n, c] = 0
+                n += 1
+            for c in range(cutoffs.size):
+                if r < cutoffs[c]:
+                    counts[seen.slot[i], c] += 1
+    return n, FINE
+
+
+@compiled
+def weigh(counts, cutoffs, most, w):  # type: ignore[no-untyped-def]
+    """w of items by t_K; most: M + extra."""
+    for i in range(w.size):
+        square = 0.0
+        for c in range(cutoffs.size):
+            square += counts[i, c] * (most - counts[i, c]) / cutoffs[c]
+        w[i] = np.sqrt(square)
+
+
+@compiled
+def chances(lists, cutoffs, extra, frame, e1, e2, offsets, items, seen, counts, chance):  # type: ignore[no-untyped-def]
+    """pi of each item of some users' flat lists under a design; frame: N_u. Gives what is wrong, with which user."""
+    n_models, n_users, length = lists.shape
+    w_all, tau_all = np.empty(n_models * length), np.empty(n_models * length)
+    for u in range(n_users):
+        if e1 > frame[u]:
+            return u, SMALL
+        n, wrong = union_of_lists(lists, u, cutoffs, seen.user.size, seen, counts)
+        if wrong != FINE:
+            return u, wrong
+        w, tau = w_all[:n], tau_all[:n]
+        weigh(counts[:n], cutoffs, n_models + extra, w)
+        inclusion(w, e2, tau)
+        for p in range(offsets[u], offsets[u + 1]):
+            own = tau[seen.slot[items[p]]] if seen.user[items[p]] == u else 0.0
+            chance[p] = 1.0 - (1.0 - e1 / frame[u]) * (1.0 - own)
+    return -1, FINE
+
+
+@compiled
+def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1, e2, seen, counts,
          offsets, items, probabilities, in_uniform, in_targeted, sizes, expected):  # type: ignore[no-untyped-def]  # fmt: skip
     """Fills a plan, user after user; gives the number of a user that has none, and what is wrong, or -1 and FINE.
 
@@ -92,13 +168,6 @@ def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1
     n_models, n_users, length = lists.shape
     n_items = item_keys.size
     excluded_of, uniform_of = np.full(n_items, -1, np.int32), np.full(n_items, -1, np.int32)
-    union_of, slot_of, last_of = (
-        np.full(n_items, -1, np.int32),
-        np.empty(n_items, np.int32),
-        np.full(n_items, -1, np.int64),
-    )
-    union = np.empty(n_models * length, np.int32)
-    counts = np.zeros((n_models * length, cutoffs.size), np.int32)
     w_all, tau_all = np.empty(n_models * length), np.empty(n_models * length)
     shown = np.empty(e1 + e2, np.int32)
     targeted = np.zeros(n_models * length, np.bool_)
@@ -110,36 +179,15 @@ def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1
             return u, SMALL
         for p in range(out_offsets[u], out_offsets[u + 1]):
             excluded_of[out_items[p]] = u
-        n = 0
-        for m in range(n_models):
-            for r in range(length):
-                i = lists[m, u, r]
-                if i < 0:
-                    break
-                if i >= n_items:
-                    return u, BEYOND
-                if excluded_of[i] == u:
-                    return u, OUTSIDE
-                if last_of[i] == np.int64(u) * n_models + m:
-                    return u, TWICE
-                last_of[i] = np.int64(u) * n_models + m
-                if union_of[i] != u:
-                    union_of[i], slot_of[i], union[n] = u, n, i
-                    for c in range(cutoffs.size):
-                        counts[n, c] = 0
-                    targeted[n] = False
-                    n += 1
-                slot = slot_of[i]
-                for c in range(cutoffs.size):
-                    if r < cutoffs[c]:
-                        counts[slot, c] += 1
-        w, tau = w_all[:n], tau_all[:n]
+        n, wrong = union_of_lists(lists, u, cutoffs, n_items, seen, counts)
+        if wrong != FINE:
+            return u, wrong
         for i in range(n):
-            square = 0.0
-            for c in range(cutoffs.size):
-                t = counts[i, c]
-                square += t * (n_models + extra - t) / cutoffs[c]
-            w[i] = np.sqrt(square)
+            if excluded_of[seen.union[i]] == u:
+                return u, OUTSIDE
+            targeted[i] = False
+        w, tau = w_all[:n], tau_all[:n]
+        weigh(counts[:n], cutoffs, n_models + extra, w)
         size = inclusion(w, e2, tau)
         key = user_keys[u]
         n_shown, j, base = 0, np.uint64(0), mixed(key)
@@ -153,7 +201,7 @@ def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1
         hashes = np.empty(n, np.uint64)
         sure = 0
         for i in range(n):
-            hashes[i] = mixed(key ^ item_keys[union[i]])
+            hashes[i] = mixed(key ^ item_keys[seen.union[i]])
             if tau[i] >= 1.0:
                 targeted[i] = True
                 sure += 1
@@ -178,8 +226,8 @@ def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1
             total += chance
             for c in range(cutoffs.size):
                 hit += counts[i, c] * chance / cutoffs[c]
-            if targeted[i] and uniform_of[union[i]] != u:
-                shown[n_shown] = union[i]
+            if targeted[i] and uniform_of[seen.union[i]] != u:
+                shown[n_shown] = seen.union[i]
                 n_shown += 1
         sizes[u, 0], sizes[u, 1] = frame, n
         expected[u, 0], expected[u, 1] = total, hit
@@ -192,8 +240,8 @@ def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1
             in_uniform[at] = uniform_of[i] == u
             chance = base_chance
             in_targeted[at] = False
-            if union_of[i] == u:
-                slot = slot_of[i]
+            if seen.user[i] == u:
+                slot = seen.slot[i]
                 in_targeted[at] = targeted[slot]
                 chance = 1.0 - (1.0 - base_chance) * (1.0 - tau[slot])
             probabilities[at] = chance

@@ -1,7 +1,7 @@
 """A plan against the same draw written as loops, exact inclusion probabilities, and an enumerated small case."""
 
 import math
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,8 @@ def test_inclusion_frequencies_equal_the_probabilities() -> None:
     assert (np.abs(z) < 4).all()
     uniform = np.bincount(items[in_u], minlength=12)
     assert ((uniform - MANY / 6) ** 2 / (MANY / 6)).sum() * 12 / 10 < chi2.isf(1e-4, 11)  # 1 - e1/N, less one freedom
-    assert all(arm.sum() == 2 for arm in plan.in_uniform) and all(arm.sum() == 3 for arm in plan.in_targeted)
+    assert all(arm.sum() == 2 for arm in plan.in_uniform)
+    assert all(arm.sum() == 3 for arm in plan.in_targeted)
     for i, x in tau.items():  # the arms are independent: in both with the product of their chances
         both = (in_u & in_t & (items == i)).sum()
         assert abs(both - MANY * x / 6) < 4 * math.sqrt(MANY * x / 6)
@@ -126,7 +127,7 @@ def test_the_draws_of_arm_t_have_the_enumerated_chances() -> None:
         ends = np.cumsum([tau[i] for i in order])
         ends[-1] = 2
         cuts = np.unique(np.concatenate([[0, 1], (-ends) % 1]))
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        for low, high in pairwise(cuts):
             floors = np.floor(np.concatenate([[0], ends]) + (low + high) / 2)
             chosen = frozenset(i for i, took in zip(order, np.diff(floors) > 0, strict=True) if took)
             chances[chosen] = chances.get(chosen, 0.0) + (high - low) / math.factorial(len(order))
@@ -147,7 +148,8 @@ def test_an_item_is_weighted_by_how_many_models_have_it() -> None:
         lists, 10, 3, 1, 0, aim="differences"
     )  # item 0, in both lists, tells nothing of a difference
     shown = dict(zip(plan.items[0].tolist(), plan.probabilities[0].tolist(), strict=True))
-    assert shown[1] == shown[2] == 1 and shown.get(0, 0.1) == pytest.approx(0.1)
+    assert shown[1] == shown[2] == 1
+    assert shown.get(0, 0.1) == pytest.approx(0.1)
 
 
 def test_a_plan_follows_from_ids_not_from_the_order_of_users() -> None:
@@ -166,7 +168,8 @@ def test_a_plan_follows_from_ids_not_from_the_order_of_users() -> None:
 
 def test_shorter_unions_than_asked_are_shown_whole() -> None:
     plan = design_exposures(np.array([[[0, 1]], [[1, 2]]]), 10, 8, 2, 0)
-    assert plan.in_targeted[0].sum() == 3 and (plan.probabilities[0][plan.in_targeted[0]] == 1).all()
+    assert plan.in_targeted[0].sum() == 3
+    assert (plan.probabilities[0][plan.in_targeted[0]] == 1).all()
 
 
 @pytest.mark.parametrize(
