@@ -12,12 +12,11 @@ pair's difference:
     bias_z             mean over draws less the truth, in units of its Monte Carlo error
     coverage           share of draws whose nominal 95 % interval contains the truth
     se_ratio           mean standard error over the standard deviation over draws
-    planned            users that `power` plans, from one uniform pilot, over those that the simulation needs
+    predicted_se       standard error that `power` predicts from uniform pilots, over the standard deviation over draws
 """
 
 import argparse
 import json
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from eval_engine.datasets.world import World, items_of, ratings
 from eval_engine.estimators.in_memory import compare, evaluate
 from eval_engine.exposure_design.design import Aim, design_exposures
 from eval_engine.exposure_design.known_sizes import lift, recall_difference, recall_known_sizes
+from eval_engine.exposure_design.power import power
 from eval_engine.kernels.rank_facts import RankFacts
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -78,27 +78,34 @@ def population() -> tuple[npt.NDArray[np.bool_], list[npt.NDArray[np.int16]], np
     return liked, ranks, lists
 
 
-def exposed(users: Ints, design: Design | None, seed: int) -> list[RankFacts]:
-    """The facts of the four models on what a way to expose shows these users."""
-    liked, ranks, lists = population()
-    n, probability, arm = users.size, None, None
-    if design is None:
-        rng = np.random.default_rng((3, seed))
-        shown = rng.random((n, ITEMS), dtype=np.float32).argpartition(EXPOSURES - 1, axis=1)[:, :EXPOSURES].ravel()
-        sizes = np.full(n, EXPOSURES)
-    else:
-        own = lists[list(design.models)][:, users].astype(np.int32)
-        plan = design_exposures(own, ITEMS, EXPOSURES, design.uniform, seed, cutoffs=design.cutoffs, aim=design.aim)
-        shown, sizes = np.concatenate(plan.items), np.array([len(x) for x in plan.items])
-        probability, arm = np.concatenate(plan.probabilities), np.concatenate(plan.in_uniform)
+def uniform_facts(users: Ints, shown: Ints) -> list[RankFacts]:
+    """The facts of the four models on these items of each user, (users, exposures), drawn uniformly."""
+    return facts_of(users, shown.ravel(), np.full(users.size, shown.shape[1]), None, None)
+
+
+def facts_of(users: Ints, shown: Ints, sizes: Ints, probability: Any, arm: Any) -> list[RankFacts]:
+    """The facts of the four models on items of users, one after the other."""
+    liked, ranks, _ = population()
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     user = np.repeat(users, sizes)
     value, nothing = liked[user, shown].astype(np.float64), np.empty(0, np.float32)
-    level, frame = np.zeros(shown.size, np.int32), np.full(n, ITEMS, np.int32)
+    level, frame = np.zeros(shown.size, np.int32), np.full(users.size, ITEMS, np.int32)
     return [
         RankFacts(offsets, value, nothing, own[user, shown].astype(np.int32), level, frame, probability, arm)
         for own in ranks
     ]
+
+
+def exposed(users: Ints, design: Design | None, seed: int) -> list[RankFacts]:
+    """The facts of the four models on what a way to expose shows these users."""
+    if design is None:
+        rng = np.random.default_rng((3, seed))
+        noise = rng.random((users.size, ITEMS), dtype=np.float32)
+        return uniform_facts(users, noise.argpartition(EXPOSURES - 1, axis=1)[:, :EXPOSURES])
+    lists = population()[2][list(design.models)][:, users].astype(np.int32)
+    plan = design_exposures(lists, ITEMS, EXPOSURES, design.uniform, seed, cutoffs=design.cutoffs, aim=design.aim)
+    shown, sizes = np.concatenate(plan.items), np.array([len(x) for x in plan.items])
+    return facts_of(users, shown, sizes, np.concatenate(plan.probabilities), np.concatenate(plan.in_uniform))
 
 
 Number = tuple[float, float, float, float]  # value, standard error, interval
@@ -181,6 +188,29 @@ def variances(draws: dict[str, list[dict[str, Number]]]) -> dict[str, dict[str, 
     return found
 
 
+def predicted(n_users: int, n_pilots: int) -> dict[str, dict[str, float]]:
+    """Standard errors of a quarter of n_users that `power` predicts from uniform pilots, by way to expose and number."""
+    found: dict[str, dict[str, list[float]]] = {way: {} for way in DESIGNS}
+    _, _, lists = population()
+    for seed in range(n_pilots):
+        users = np.random.default_rng((23, seed)).integers(0, POPULATION, n_users)
+        rng = np.random.default_rng((29, seed))
+        shown = rng.random((n_users, ITEMS), dtype=np.float32).argpartition(EXPOSURES - 1, axis=1)[:, :EXPOSURES]
+        facts = uniform_facts(users, shown)
+        own = lists[:, users].astype(np.int32)
+        for name in ("recall@20", "recall@5", "precision@20"):
+            for way, share in (("half", 0.5), ("fifth", 0.2)):
+                rows = power(facts, list(shown), own, ITEMS, name, 0.05, (EXPOSURES,), share, cutoffs=KS)
+                kinds = {"two arms": way, "uniform": "uniform", "pair": "pair"}
+                for row in rows:
+                    if (row.first, row.second) == CLOSE and (way == "fifth" or row.design == "two arms"):
+                        found[kinds[row.design]].setdefault(name, []).append(2 * row.standard_error)
+    return {
+        way: {name: float(np.sqrt(np.mean(np.square(errors)))) for name, errors in own.items()}
+        for way, own in found.items()
+    }
+
+
 CASES = {
     "design-recall20": "recall@20 difference",
     "design-recall5": "recall@5 difference",
@@ -201,18 +231,22 @@ def main() -> None:
             seeds = range(asked.draws)
             draws[way] = list(pool.map(one_draw, [way] * asked.draws, [asked.users] * asked.draws, seeds, chunksize=10))
     found = variances(draws)
+    planned = predicted(4 * asked.users, 10)
     for case, name in CASES.items():
         plain = found["uniform"][name]["variance"]
         for way in list(DESIGNS)[1:]:
             for end in ("", ", known sizes"):
                 own = found[way][name + end]
+                if not end:  # what is planned is the plain estimator
+                    ratio = planned[way][name.split()[0]] / np.sqrt(own["variance"])
+                    own = own | {"predicted_se": round(float(ratio), 3)}
                 line = {
                     "case": case,
                     "design": way + end,
                     "ratio": round(plain / own["variance"], 2),
                     "unit": "variance",
                 }
-                print(json.dumps(line | own | {"variance": None}), flush=True)
+                print(json.dumps(line | own), flush=True)
     for way, own in found.items():
         for name, line in own.items():
             plain = found["uniform"][name.removesuffix(", known sizes")]["variance"]

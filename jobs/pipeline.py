@@ -128,6 +128,13 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         ),
         after=("rank", "propensity", "test_sets"),
     ),
+    "design": Stage(
+        about="Plan random exposures by which close models can be told apart: which items, with what probability.",
+        reads=(tables.RANKS, tables.CATALOGUE, "feedback"),
+        writes=(tables.EXPOSURE_PLAN,),
+        after=("rank",),
+        section="design",
+    ),
     "merge": Stage(
         about="Add the statistics of several days into estimates of their own, without ranking anything again.",
         reads=(tables.STATISTICS, tables.ESTIMATES),

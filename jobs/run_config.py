@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
 from eval_engine.evaluation.days import Window
+from eval_engine.exposure_design.settings import Design
 from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.propensity.settings import Propensity
 from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
@@ -32,6 +33,7 @@ class RunConfig(Evaluation):
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+    design: Design | None = Field(None, description="jobs/design.py plans random exposures in this way")
     window: Window | None = Field(None, description="jobs/merge.py adds up these days")
     gates: Gates | None = Field(None, description="jobs/gate.py holds the answers of the run against these rules")
     study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")

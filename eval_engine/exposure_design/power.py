@@ -59,6 +59,7 @@ class Pilot(NamedTuple):
     items: Ints  # of each exposure, its position
     facts: Sequence[RankFacts]  # of each model, with the same exposures
     positive: Bools
+    cutoffs: tuple[int, ...]  # of the design
 
 
 def power(
@@ -71,17 +72,20 @@ def power(
     exposures: Sequence[int] = (10,),
     uniform: float = 0.5,
     *,
+    cutoffs: Sequence[int] = (),
     positive: Bools | None = None,
     chance: float = 0.8,
     confidence: float = 0.95,
 ) -> list[Power]:
     """What every pair of models needs. facts: of each model, of the same exposures (the pilot), items: their positions,
-    a list per user; detect: a share of the value; uniform: share of arm U; chance: of detection, the power.
+    a list per user; detect: a share of the value; uniform: share of arm U; cutoffs: of the design, by default the
+    metric's; chance: of detection, the power.
     """
     lists = np.asarray(top_lists)
     liked = facts[0].value == 1 if positive is None else np.asarray(positive, np.bool_)
-    pilot = Pilot(lists, n_items, flatten(items, facts[0].n_users)[1], facts, liked)
-    return planned(pilot, Metric.parse(metric), detect, exposures, uniform, chance, confidence)
+    own = Metric.parse(metric)
+    pilot = Pilot(lists, n_items, flatten(items, facts[0].n_users)[1], facts, liked, tuple(cutoffs) or (own.k,))
+    return planned(pilot, own, detect, exposures, uniform, chance, confidence)
 
 
 def planned(
@@ -123,7 +127,7 @@ def check_asked(
     if len(pilot.facts) < 2:
         raise ConfigError(f"{len(pilot.facts)} model: power is of telling two models apart. Name two or more.")
     for e in exposures:
-        check_arms(Arms(e, arm_u(e, uniform), (metric.k,)), len(pilot.facts), pilot.top_lists.shape[2], pilot.n_items)
+        check_arms(Arms(e, arm_u(e, uniform), pilot.cutoffs), len(pilot.facts), pilot.top_lists.shape[2], pilot.n_items)
     sizes = {own.value.size for own in pilot.facts}
     if len(sizes) > 1 or pilot.items.size not in sizes:
         raise ValueError(f"all models must have the same exposures, found {sorted(sizes)} and {pilot.items.size} items")
@@ -163,7 +167,7 @@ def _row(
     differ = int((z != 0).sum())
     if metric.base == "recall":
         z = z - difference
-    pi = _chances(pilot, pair, k, exposures, uniform, design, frame, facts[0].offsets)[some]
+    pi = _chances(pilot, pair, exposures, uniform, design, frame, facts[0].offsets)[some]
     each = np.bincount(user, z**2 / pi * weight, minlength=n)
     total = float(each.mean())
     row = Power(*pair, design, exposures, value, difference, *(math.nan,) * 5, differ, math.nan)
@@ -180,15 +184,15 @@ def _row(
 
 
 def _chances(
-    pilot: Pilot, pair: tuple[int, int], k: int, exposures: int, uniform: float, design: str, frame: Ints, offsets: Ints
+    pilot: Pilot, pair: tuple[int, int], exposures: int, uniform: float, design: str, frame: Ints, offsets: Ints
 ) -> Doubles:
     """The probability of each exposure of the pilot to be shown under a way to expose."""
     if design == "uniform":
         return np.repeat(np.minimum(exposures / frame, 1.0), np.diff(offsets))
-    lists = pilot.top_lists[:, :, :k]
+    lists = pilot.top_lists[:, :, : max(pilot.cutoffs)]
     if design == "pair":
         lists = lists[list(pair)]
-        arms = Arms(exposures, arm_u(exposures, min(uniform, 0.2)), (k,), "differences")
+        arms = Arms(exposures, arm_u(exposures, min(uniform, 0.2)), pilot.cutoffs, "differences")
     else:
-        arms = Arms(exposures, arm_u(exposures, uniform), (k,))
+        arms = Arms(exposures, arm_u(exposures, uniform), pilot.cutoffs)
     return design_chances(lists, arms, pilot.n_items, frame, offsets, pilot.items)
