@@ -138,7 +138,7 @@ CATALOGUE = Table(
 RANKS = Table(
     name="ranks",
     about="Per model and user: the place of each labelled pair in the model's full list (above, tied), and the top of "
-    "that list. random, heldout and truth are label sets, each with its own candidates.",
+    "that list. random, heldout, truth and designed are label sets, each with its own candidates.",
     columns=(
         RUN_ID,
         MODEL,
@@ -149,6 +149,7 @@ RANKS = Table(
         Column("random", LABELS_AND_THRESHOLDS, "Random exposures of the user; NULL if there are none."),
         Column("heldout", LABELS, "Logged pairs of the user that were kept from training; NULL if there are none."),
         Column("truth", LABELS, "Complete labels of the user; NULL if there are none."),
+        Column("designed", LABELS, "Designed exposures of the user, of both arms; NULL if there are none."),
         Column(
             "top",
             Struct(
@@ -165,8 +166,10 @@ RANKS = Table(
         *_ranked("random"),
         *_ranked("heldout"),
         *_ranked("truth"),
+        *_ranked("designed"),
         _probable("random"),
         _probable("heldout"),
+        _probable("designed"),
         "truth IS NULL OR truth.probabilities IS NULL",
         "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",

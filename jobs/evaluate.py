@@ -84,7 +84,7 @@ SMALL_BYTES = 128 * 2**20  # of ranks: below this size, starting Spark tasks tak
 def label_sets(config: RunConfig) -> tuple[str, ...]:
     """The label sets that the run's inputs contain."""
     inputs = config.inputs.model_dump()
-    tables = {"random": "exposures", "heldout": "heldout", "truth": "truth"}
+    tables = {"random": "exposures", "heldout": "heldout", "truth": "truth", "designed": "designed"}
     return tuple(name for name, table in tables.items() if inputs.get(table))
 
 
@@ -130,6 +130,7 @@ def spec_of(
         user_tables=slices.user_tables,
         propensity=rule,
         strata=propensities.strata.strata if propensities else (),
+        known_sizes=asked.known_sizes,
     )
 
 

@@ -48,7 +48,7 @@ class Stage(NamedTuple):
         return tuple(table for table in self.writes if isinstance(table, Table))
 
 
-LABELS = ("catalogue", "exposures", "feedback", "heldout", "truth")
+LABELS = ("catalogue", "exposures", "feedback", "heldout", "truth", "designed")
 
 STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     "simulate": Stage(

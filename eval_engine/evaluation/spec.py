@@ -21,7 +21,7 @@ from eval_engine.positive import Positive
 from eval_engine.storage.keyed_table import KeyedTable
 
 Doubles = npt.NDArray[np.float64]
-LABEL_SETS = frozenset({"random", "heldout", "truth"})
+LABEL_SETS = frozenset({"random", "heldout", "truth", "designed"})
 ALL = "all"  # the slice of all users and items
 
 
@@ -133,6 +133,7 @@ class EvaluationSpec:
     user_tables: tuple[KeyedTable, ...] = ()
     propensity: PropensityRule | None = None
     strata: tuple[Strata, ...] = ()
+    known_sizes: bool = False  # also from uniform exposures
 
     def asked(self) -> list[Cell]:
         """Every estimator whose inputs the run has, with each of its metrics."""
@@ -145,6 +146,7 @@ class EvaluationSpec:
         logged = self.propensity is not None and self.propensity.method == "logged"
         drawn = any(slicing.name == "test_set" and slicing.of == "pair" for slicing in self.slicings)
         have |= {"test_sets"} if drawn else set()
+        have |= {"known_sizes"} if self.known_sizes else set()
         return [
             Cell(formula, metric)
             for estimator in self.estimators

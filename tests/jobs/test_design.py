@@ -35,7 +35,7 @@ def top_lists(run, spark):
     rows = run.rows(spark, "ranks")
     position = {item: n for n, item in enumerate(run.items.tolist())}
     users = sorted({row["user_id"] for row in rows})
-    found = np.full((2, len(users), 9), -1)
+    found = np.full((2, len(users), 10), -1)
     for row in rows:
         own = [position[item] for item in row["top"]["items"]]
         found["ab".index(row["model"]), users.index(row["user_id"]), : len(own)] = own
