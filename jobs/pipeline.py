@@ -68,6 +68,13 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         section="split",
         spark="when needed",
     ),
+    "collect": Stage(
+        about="Join what was shown with its plan into designed exposures, and say what differs from the plan.",
+        reads=("shown", tables.EXPOSURE_PLAN),
+        writes=("designed", "exposures"),
+        after=("simulate",),
+        section="collect",
+    ),
     "propensity": Stage(
         about="Estimate how likely each pair was to be logged, and hold that against random exposure.",
         reads=("catalogue", "feedback", "heldout", "exposures", "features"),
@@ -101,7 +108,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         about="Rank every labelled pair of a run in the full score lists of its models.",
         reads=(*LABELS, "scores"),
         writes=(tables.RANKS, tables.CATALOGUE, tables.QUALITY, tables.QUARANTINE),
-        after=("simulate", "split", "train"),
+        after=("simulate", "split", "collect", "train"),
         folders=("staging",),
         publishes=tables.RANKS,
     ),
@@ -207,6 +214,8 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
     for read in dict.fromkeys((*STAGES[name].reads, *fused)):
         if read == "log" and config.split:
             yield "log", config.split.log
+        elif read == "shown" and config.collect:
+            yield "shown", config.collect.shown
         elif read == "scores":
             yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
         elif read == "slices":

@@ -1,10 +1,10 @@
-"""The section `design` of a run's config: what to show at random, to how many users. docs/design.md"""
+"""The sections `design` and `collect` of a run's config: what to show at random, and what came back. docs/design.md"""
 
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from eval_engine.config import Input, Strict
+from eval_engine.config import Input, RunId, Strict
 
 
 class Design(Strict):
@@ -54,3 +54,11 @@ class Design(Strict):
     def arm_u(self) -> int:
         """The exposures of arm U."""
         return (self.exposures + 1) // 2 if self.uniform is None else self.uniform
+
+
+class Collect(Strict):
+    """What was shown by a plan, and what users answered."""
+
+    plan: RunId = Field(description="run whose exposure_plan was served")
+    lake: str | None = Field(None, description="that holds the plan; left out: the lake of this run")
+    shown: Input = Field(description="what was shown: user_id, item_id, value; rows beyond the plan are left out")

@@ -76,5 +76,5 @@ def test_a_user_with_many_pairs() -> None:
 
 def test_a_pair_may_be_in_several_label_sets() -> None:
     everywhere = [(source, 2, 1.0, False, False, 0.5) for source in (RANDOM, HELDOUT, TRUTH, DESIGNED)]
-    offsets, columns = np.array([0, 3]), [np.array(column) for column in zip(*everywhere, strict=True)]
-    assert ruled(Pairs(offsets, *columns[:-1]), True).rule.tolist() == [0, 0, 0]
+    offsets, columns = np.array([0, 4]), [np.array(column) for column in zip(*everywhere, strict=True)]
+    assert ruled(Pairs(offsets, *columns[:-1]), True).rule.tolist() == [0, 0, 0, 0]
