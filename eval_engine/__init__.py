@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     )
     from eval_engine.exposure_design.design import ExposurePlan, design_exposures
     from eval_engine.exposure_design.known_sizes import KnownSizes, lift, recall_difference, recall_known_sizes
+    from eval_engine.exposure_design.power import Power, power
     from eval_engine.kernels.rank_facts import RankFacts, rank_facts
     from eval_engine.propensity.power_law import PowerLaw, power_law
     from eval_engine.statistics.comparison import Comparison
@@ -97,6 +98,7 @@ __all__ = [
     "Estimate",
     "ExposurePlan",
     "KnownSizes",
+    "Power",
     "PowerLaw",
     "RankFacts",
     "TestSetWeights",
@@ -142,6 +144,7 @@ __all__ = [
     "ips_rbp",
     "ips_recall",
     "lift",
+    "power",
     "power_law",
     "rank_facts",
     "recall_difference",
@@ -188,6 +191,7 @@ HOME = {
     "Comparison": "eval_engine.statistics.comparison",
     "ExposurePlan": "eval_engine.exposure_design.design",
     "KnownSizes": "eval_engine.exposure_design.known_sizes",
+    "Power": "eval_engine.exposure_design.power",
     "PowerLaw": "eval_engine.propensity.power_law",
     "RankFacts": "eval_engine.kernels.rank_facts",
     "TestSetWeights": "eval_engine.test_sets.weights",
@@ -195,6 +199,7 @@ HOME = {
     "design_exposures": "eval_engine.exposure_design.design",
     "draw_test_set": "eval_engine.test_sets.draw",
     "lift": "eval_engine.exposure_design.known_sizes",
+    "power": "eval_engine.exposure_design.power",
     "power_law": "eval_engine.propensity.power_law",
     "rank_facts": "eval_engine.kernels.rank_facts",
     "recall_difference": "eval_engine.exposure_design.known_sizes",
