@@ -127,7 +127,7 @@ def _exposed_bins(path: str) -> Ints:
 
 def _sampled(path: str, n_bins: int) -> pa.Table:
     """The rows of drawn users with random exposures, flat."""
-    wanted = ["user_id", "top.items", *(f"random.{name}" for name in FIELDS)]
+    wanted = ["user_id", "candidates", "scored", "top.items", *(f"random.{name}" for name in FIELDS)]
     parts = []
     with open_file(path) as handle, pq.ParquetFile(handle) as file:
         for batch in file.iter_batches(AT_ONCE, columns=wanted):
@@ -135,9 +135,16 @@ def _sampled(path: str, n_bins: int) -> pa.Table:
             n = pc.list_value_length(own.field("values")).fill_null(0)
             kept = pc.and_(pc.greater(n, 0), pa.array(bins_of(batch.column("user_id"), 0) < n_bins))
             columns = {"user_id": batch.column("user_id"), "top": batch.column("top").field("items")}
-            columns |= {name: own.field(name) for name in FIELDS}
+            columns |= {name: _field(batch, own, name) for name in FIELDS}
             parts.append(pa.RecordBatch.from_pydict(columns).filter(kept))
     return pa.Table.from_batches(parts)
+
+
+def _field(batch: pa.RecordBatch, own: pa.Array, name: str) -> pa.Array:
+    """A field of the random exposures; rows of older versions have the row's counts, and no probabilities."""
+    if own.type.get_field_index(name) >= 0:
+        return own.field(name)
+    return batch.column(name) if name in batch.schema.names else pa.nulls(len(own), pa.list_(pa.float64()))
 
 
 def _lists(column: pa.Array, items: Ids, longest: int) -> Ints:
