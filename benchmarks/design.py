@@ -189,7 +189,7 @@ def variances(draws: dict[str, list[dict[str, Number]]]) -> dict[str, dict[str, 
 
 
 def predicted(n_users: int, n_pilots: int) -> dict[str, dict[str, float]]:
-    """Standard errors of a quarter of n_users that `power` predicts from uniform pilots, by way to expose and number."""
+    """Standard errors of a quarter of n_users that `power` predicts from pilots, by way to expose and number."""
     found: dict[str, dict[str, list[float]]] = {way: {} for way in DESIGNS}
     _, _, lists = population()
     for seed in range(n_pilots):

@@ -69,8 +69,8 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         spark="when needed",
     ),
     "collect": Stage(
-        about="Join what was shown with its plan into designed exposures, and say what differs from the plan.",
-        reads=("shown", tables.EXPOSURE_PLAN),
+        about="Join what was shown with the plan of an earlier run (exposure_plan), and say what differs.",
+        reads=("shown",),
         writes=("designed", "exposures"),
         after=("simulate",),
         section="collect",
