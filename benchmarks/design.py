@@ -172,7 +172,8 @@ def one_draw(name: str, n_users: int, seed: int) -> dict[str, Number]:
 
 def variances(draws: dict[str, list[dict[str, Number]]]) -> dict[str, dict[str, Any]]:
     """What the draws of each way to expose say, by number."""
-    true, found = truths(), {}
+    true = truths()
+    found: dict[str, dict[str, Any]] = {}
     for way, each in draws.items():
         found[way] = {}
         for name, truth in true.items():

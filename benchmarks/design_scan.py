@@ -12,6 +12,7 @@ users times models.
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def main() -> None:
         folder.mkdir()
         files, catalogue = write(folder, n_users)
         lake = Lake(spark, f"{name}/lake")
-        sides = {
+        sides: dict[str, Callable[[], object]] = {
             "ours": lambda: planned(spark, files, catalogue, lake, n_users),
             "theirs": lambda: scanned(spark, folder, n_users),
         }

@@ -117,7 +117,7 @@ def sample_of(lake: Lake, run_id: str, metric: Metric, n_users: int) -> Sample:
 
 def _exposed_bins(path: str) -> Ints:
     """The bins of the users of a file that have random exposures."""
-    found = [np.empty(0, np.int64)]
+    found: list[Ints] = [np.empty(0, np.int64)]
     with open_file(path) as handle, pq.ParquetFile(handle) as file:
         for batch in file.iter_batches(AT_ONCE, columns=["user_id", "random.values"]):
             n = pc.list_value_length(batch.column("random").field("values")).fill_null(0)

@@ -137,8 +137,16 @@ def drawn_plan(
         found.offsets, found.items, found.probabilities, found.in_uniform, found.in_targeted, sizes, expected,
     )  # fmt: skip
     end = int(found.offsets[-1])
-    flat = (column[:end] for column in found[1:5])
-    done = FlatPlan(found.offsets, *flat, *sizes.T, *expected.T)
+    done = found._replace(
+        items=found.items[:end],
+        probabilities=found.probabilities[:end],
+        in_uniform=found.in_uniform[:end],
+        in_targeted=found.in_targeted[:end],
+        frame=sizes[:, 0],
+        union=sizes[:, 1],
+        in_lists=expected[:, 0],
+        hits=expected[:, 1],
+    )
     return Drawn(done, None if wrong == FINE else (int(user), reason(int(wrong), arms)))
 
 

@@ -90,5 +90,5 @@ def returned(pairs: DataFrame) -> Returned:
         F.min("a_twice"),
         F.sum(F.when(reached, F.col("lost"))) / F.sum(F.when(reached, F.col("weight"))),
     ).first()
-    values = [0 if value is None and n not in (6, 8) else value for n, value in enumerate(row)]
-    return Returned(*values[:9], float(values[9]))
+    values: Any = (0 if value is None and n not in (6, 8) else value for n, value in enumerate(row))
+    return Returned(*values)

@@ -158,8 +158,10 @@ def chances(lists, cutoffs, extra, frame, e1, e2, offsets, items, seen, counts, 
 
 
 @compiled
-def draw(lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1, e2, seen, counts,
-         offsets, items, probabilities, in_uniform, in_targeted, sizes, expected):  # type: ignore[no-untyped-def]  # fmt: skip
+def draw(  # type: ignore[no-untyped-def]
+    lists, cutoffs, extra, user_keys, item_keys, out_offsets, out_items, e1, e2, seen, counts,
+    offsets, items, probabilities, in_uniform, in_targeted, sizes, expected
+):  # fmt: skip
     """Fills a plan, user after user; gives the number of a user that has none, and what is wrong, or -1 and FINE.
 
     lists: (models, users, length) positions, -1 after the end. out_: lists of positions that are not in the frame.
