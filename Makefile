@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-published bench-truth \
-	bench-evaluate bench-calibration bench-test-sets bench-gates faults faults-s3 infra-check cluster-test airflow-test clean
+	bench-evaluate bench-calibration bench-test-sets bench-gates bench-design faults faults-s3 infra-check cluster-test airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -87,6 +87,10 @@ endif
 
 bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark
 	@$(BIN)/python -m benchmarks.test_sets
+
+bench-design: $(READY)  ## designed exposures against uniform ones: variance, bias, coverage, predicted errors; a plan for 1 M users (25 minutes)
+	@$(BIN)/python -m benchmarks.design
+	@$(BIN)/python -m benchmarks.design_scan
 
 bench-gates: $(READY)  ## a gate that looks every day for 200 days: how often it says no, without a change and with a drop (2 minutes)
 	@$(BIN)/python -m benchmarks.gate_looks

@@ -153,15 +153,17 @@ class Inputs(Strict):
         None, description="logged feedback that models are trained on; needed for frame: unseen and for heldout"
     )
     heldout: Input | None = Field(None, description="logged feedback that was kept from training")
+    designed: Input | None = Field(
+        None, description="designed exposures of both arms, with their exposure_probability: docs/design.md"
+    )
     truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
 
     @model_validator(mode="after")
     def _labelled(self) -> Self:
-        if self.exposures is None and self.heldout is None and self.truth is None:
+        if all(own is None for own in (self.exposures, self.designed, self.heldout, self.truth)):
             raise ValueError(
-                "no labels to judge models by: give at least one of exposures (random feedback), heldout (logged "
-                "feedback "
-                "kept from training) and truth (complete labels)"
+                "no labels to judge models by: give at least one of exposures (random feedback), designed (exposures of a "
+                "plan), heldout (logged feedback kept from training) and truth (complete labels)"
             )
         if self.heldout is not None and self.feedback is None:
             raise ValueError(
@@ -259,6 +261,9 @@ class Evaluate(Strict):
     )
     least_effective_pairs: float = Field(
         100.0, ge=0, description="a weighted estimate with a smaller effective sample size is marked unreliable"
+    )
+    known_sizes: bool = Field(
+        False, description="also estimate precision and DCG with known sizes from uniform exposures: docs/estimators.md"
     )
     user_metrics: bool = Field(False, description="write the terms of every user to the table user_metrics")
 

@@ -138,7 +138,7 @@ CATALOGUE = Table(
 RANKS = Table(
     name="ranks",
     about="Per model and user: the place of each labelled pair in the model's full list (above, tied), and the top of "
-    "that list. random, heldout and truth are label sets, each with its own candidates.",
+    "that list. random, heldout, truth and designed are label sets, each with its own candidates.",
     columns=(
         RUN_ID,
         MODEL,
@@ -149,6 +149,7 @@ RANKS = Table(
         Column("random", LABELS_AND_THRESHOLDS, "Random exposures of the user; NULL if there are none."),
         Column("heldout", LABELS, "Logged pairs of the user that were kept from training; NULL if there are none."),
         Column("truth", LABELS, "Complete labels of the user; NULL if there are none."),
+        Column("designed", LABELS, "Designed exposures of the user, of both arms; NULL if there are none."),
         Column(
             "top",
             Struct(
@@ -165,8 +166,10 @@ RANKS = Table(
         *_ranked("random"),
         *_ranked("heldout"),
         *_ranked("truth"),
+        *_ranked("designed"),
         _probable("random"),
         _probable("heldout"),
+        _probable("designed"),
         "truth IS NULL OR truth.probabilities IS NULL",
         "random IS NULL OR random.k IS NULL OR size(random.k) = size(random.thresholds)",
         "top IS NULL OR (size(top.items) = size(top.scores) AND size(top.items) <= scored)",
@@ -901,6 +904,29 @@ TEST_SET_PAIRS = Table(
     ),
     key=("run_id", "name", "draw", "user_id", "item_id"),
 )
+EXPOSURE_PLAN = Table(
+    name="exposure_plan",
+    about="What to show at random to whom, and with what probability each item is shown (docs/design.md). Items stand in "
+    "random order.",
+    columns=(
+        RUN_ID,
+        Column("user_id", ID, "User.", nullable=False),
+        Column("items", List(ID), "Items to be shown, each once."),
+        Column("probabilities", List(DOUBLE), "Probability of each item to be shown by either arm."),
+        Column("in_uniform", List(BOOLEAN), "Whether each was drawn uniformly from the user's frame (arm U)."),
+        Column("in_targeted", List(BOOLEAN), "Whether each was drawn from the models' top lists (arm T)."),
+        Column("candidates", INT, "Number of items of the user's frame."),
+        Column("listed", INT, "Number of items in the top of any model's list, up to the largest cutoff."),
+        Column("in_lists", DOUBLE, "Expected number of shown items that are among these."),
+        Column("alike", BOOLEAN, "Whether all models have the same list."),
+    ),
+    key=("run_id", "user_id"),
+    rules=(
+        "size(probabilities) = size(items) AND size(in_uniform) = size(items) AND size(in_targeted) = size(items)",
+        "coalesce(array_min(probabilities), 1) > 0 AND coalesce(array_max(probabilities), 1) <= 1",
+        "listed <= candidates",
+    ),
+)
 
 TABLES = (
     CATALOGUE,
@@ -931,6 +957,7 @@ TABLES = (
     TEST_SET_USERS,
     TEST_SET_ITEMS,
     TEST_SET_PAIRS,
+    EXPOSURE_PLAN,
 )
 
 

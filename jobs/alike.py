@@ -15,7 +15,7 @@ from eval_engine.errors import MergeError
 from eval_engine.lake.lake import Lake
 from eval_engine.tables import POPULARITY_CLASSES, PROPENSITY_FITS, STRATA, TEST_SETS, Table
 
-LABEL_SETS = ("exposures", "heldout", "truth")
+LABEL_SETS = ("exposures", "heldout", "truth", "designed")
 FIT = (
     *("method", "n_items", "n_unseen", "n_users", "n_pairs", "alpha", "xmin", "gamma", "by_value", "coefficients"),
     *("largest", "floor"),

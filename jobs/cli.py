@@ -161,6 +161,31 @@ def _checked_run_id(run_id: str) -> str:
 
 
 @app.command()
+def power(
+    run: Annotated[str, typer.Argument(help="run_id of a run that is ranked, with random exposures")],
+    lake: Annotated[str, typer.Option(help="folder or URI of the tables")] = "demo/lake",
+    detect: Annotated[str, typer.Option(help="difference to be seen, as a share of the value: 2%")] = "2%",
+    metric: Annotated[str, typer.Option(help="recall@K (pooled) or precision@K")] = "recall@20",
+    exposures: Annotated[str, typer.Option(help="items shown to each user, one or several numbers: 5,10,20")] = "10",
+    uniform: Annotated[float, typer.Option(help="share of the uniform arm")] = 0.5,
+    chance: Annotated[float, typer.Option("--power", help="chance to see the difference")] = 0.8,
+    users: Annotated[int, typer.Option(min=1, help="the most users of the run that are looked at")] = 20_000,
+) -> None:
+    """How many users it takes to tell models apart, under uniform and under designed exposure."""
+    from jobs import power as planning
+    from jobs.stage import lake_without_spark
+
+    own = lake_without_spark(lake)
+    if own is None:
+        raise ConfigError(f"--lake {lake}: only Spark can read this lake. Give a folder or URI.")
+    try:
+        sizes = [int(e) for e in exposures.split(",")]
+    except ValueError:
+        raise ConfigError(f"--exposures {exposures}: give whole numbers, such as 5,10,20.") from None
+    planning.run(own, _checked_run_id(run), metric, detect, sizes, uniform, chance, users, Console())
+
+
+@app.command()
 def vacuum(
     lake: Annotated[str, typer.Argument(help="folder or URI of the tables")],
     hours: Annotated[

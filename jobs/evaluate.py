@@ -20,6 +20,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
+from rich.text import Text
 
 from eval_engine.config import folder_name
 from eval_engine.errors import ConfigError, DataError, as_operator_error
@@ -55,6 +56,8 @@ from eval_engine.inputs.label_sets import pair_columns
 from eval_engine.inputs.read import read_input
 from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import write_file
+from eval_engine.plain_text import plain
+from eval_engine.quality.probability_sums import TopSum, off, top_sum
 from eval_engine.ranking.ranks_files import unusable_ranks
 from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.storage.stored_file import located, open_file
@@ -90,7 +93,7 @@ SMALL_BYTES = 128 * 2**20  # of ranks: below this size, starting Spark tasks tak
 def label_sets(config: RunConfig) -> tuple[str, ...]:
     """The label sets that the run's inputs contain."""
     inputs = config.inputs.model_dump()
-    tables = {"random": "exposures", "heldout": "heldout", "truth": "truth"}
+    tables = {"random": "exposures", "heldout": "heldout", "truth": "truth", "designed": "designed"}
     return tuple(name for name, table in tables.items() if inputs.get(table))
 
 
@@ -112,6 +115,19 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         users = users_by_sets(one_model(spark, lake, config.run_id), spec)
         asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items), users)
         _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
+        lines = off(top_sums(lake, config.run_id), config.checks.level) if "designed" in spec.label_sets() else []
+    for line in lines:
+        console.print(Text(plain(line), "yellow"))
+
+
+def top_sums(lake: Lake, run_id: str) -> list[TopSum]:
+    """The sums of 1 / probability over the top K of each model, from designed exposures."""
+    own = lake.read(STATISTICS, run_id).where(
+        "estimator = 'designed_mean_known' AND metric = 'precision' AND coalesce(slice, 'all') = 'all'"
+    )
+    users = F.sum(F.col("n_users") + F.col("n_left_out")).alias("n")
+    rows = own.groupBy("model", "k").agg(users, F.sum("b").alias("b"), F.sum("bb").alias("bb")).collect()
+    return [top_sum(row["model"], row["k"], row["n"], float(row["b"]), float(row["bb"])) for row in rows]
 
 
 def spec_of(
@@ -140,6 +156,7 @@ def spec_of(
         propensity=rule,
         strata=propensities.strata.strata if propensities else (),
         popularity=popularity.rule((*slices.item_tables, *slices.user_tables)) if popularity else None,
+        known_sizes=asked.known_sizes,
     )
     _all_defined(spec)
     return spec

@@ -210,7 +210,8 @@ def _first_day(config: RunConfig) -> date | None:
 def _spec(config: RunConfig) -> EvaluationSpec:
     """What is needed to describe estimators and metrics."""
     asked = config.evaluate
-    return EvaluationSpec(asked.metrics, asked.traditional, config.positive, asked.ties, ("random", "heldout", "truth"))
+    sets = ("random", "heldout", "truth", "designed")
+    return EvaluationSpec(asked.metrics, asked.traditional, config.positive, asked.ties, sets, known_sizes=True)
 
 
 def _inference(config: RunConfig) -> InferenceSettings:

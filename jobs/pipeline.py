@@ -48,7 +48,7 @@ class Stage(NamedTuple):
         return tuple(table for table in self.writes if isinstance(table, Table))
 
 
-LABELS = ("catalogue", "exposures", "feedback", "heldout", "truth")
+LABELS = ("catalogue", "exposures", "feedback", "heldout", "truth", "designed")
 
 STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     "simulate": Stage(
@@ -67,6 +67,13 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         after=("simulate",),
         section="split",
         spark="when needed",
+    ),
+    "collect": Stage(
+        about="Join what was shown with the plan of an earlier run (exposure_plan), and say what differs.",
+        reads=("shown",),
+        writes=("designed", "exposures"),
+        after=("simulate",),
+        section="collect",
     ),
     "propensity": Stage(
         about="Estimate how likely each pair was to be logged, and hold that against random exposure.",
@@ -109,7 +116,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         about="Rank every labelled pair of a run in the full score lists of its models.",
         reads=(*LABELS, "scores"),
         writes=(tables.RANKS, tables.CATALOGUE, tables.QUALITY, tables.QUARANTINE),
-        after=("simulate", "split", "train"),
+        after=("simulate", "split", "collect", "train"),
         folders=("staging",),
         publishes=tables.RANKS,
     ),
@@ -139,6 +146,13 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
             tables.USER_METRICS,
         ),
         after=("rank", "propensity", "popularity", "test_sets"),
+    ),
+    "design": Stage(
+        about="Plan random exposures by which close models can be told apart: which items, with what probability.",
+        reads=(tables.RANKS, tables.CATALOGUE, "feedback"),
+        writes=(tables.EXPOSURE_PLAN,),
+        after=("rank",),
+        section="design",
     ),
     "merge": Stage(
         about="Add the statistics of several days into estimates of their own, without ranking anything again.",
@@ -221,6 +235,8 @@ def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
     for read in dict.fromkeys((*STAGES[name].reads, *fused)):
         if read == "log" and config.split:
             yield "log", config.split.log
+        elif read == "shown" and config.collect:
+            yield "shown", config.collect.shown
         elif read == "scores":
             yield from ((f"scores of {table.model or table.path}", table) for table in config.score_tables())
         elif read == "training pairs" and config.popularity and config.inputs.feedback:

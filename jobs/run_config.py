@@ -10,6 +10,7 @@ from eval_engine.config import Evaluation, Scores
 from eval_engine.datasets.world import World
 from eval_engine.evaluation.bqs_settings import Bqs, BqsRule
 from eval_engine.evaluation.days import Window
+from eval_engine.exposure_design.settings import Collect, Design
 from eval_engine.inputs.split_settings import Random, Split
 from eval_engine.popularity.settings import Popularity
 from eval_engine.propensity.settings import Propensity
@@ -39,6 +40,10 @@ class RunConfig(Evaluation):
         None, description="jobs/test_sets.py draws these test sets from the held-out pairs"
     )
     train: Train | None = Field(None, description="jobs/train.py writes the scores of these models")
+    design: Design | None = Field(None, description="jobs/design.py plans random exposures in this way")
+    collect: Collect | None = Field(
+        None, description="jobs/collect.py makes inputs.designed and inputs.exposures of what was shown by a plan"
+    )
     window: Window | None = Field(None, description="jobs/merge.py adds up these days")
     gates: Gates | None = Field(None, description="jobs/gate.py holds the answers of the run against these rules")
     study: Study | None = Field(None, description="jobs/study.py makes this study of the run's models")
@@ -94,6 +99,7 @@ class RunConfig(Evaluation):
                         "needed; or use strategy: WTD_H"
                     )
         self._places_for_a_split()
+        self._places_for_what_was_shown()
         needed = max(metric.k for metric in self.evaluate.metrics)
         if self.top < needed:
             raise ValueError(f"top: {self.top} is shorter than the largest cutoff of evaluate.metrics, {needed}")
@@ -233,6 +239,23 @@ class RunConfig(Evaluation):
         if self.world and self.split.timed:
             raise ValueError(
                 f"split.how is {self.split.how.strategy}, but the simulated world has no times: use strategy: random"
+            )
+
+    def _places_for_what_was_shown(self) -> None:
+        """Designed exposures and those of arm U have a place of their own each, which can be written."""
+        if self.collect is None:
+            return
+        places = {"shown": self.collect.shown.path}
+        for name in ("designed", "exposures"):
+            where = getattr(self.inputs, name)
+            if where is None:
+                raise ValueError(f"collect writes inputs.{name}, so its path is needed")
+            if where.format == "csv" or where.csv or where.path.lower().endswith(".csv"):
+                raise ValueError(f"collect writes inputs.{name} as Delta or Parquet, but {where.path} is CSV")
+            places[name] = where.path
+        if len({full_path(path) for path in places.values()}) < len(places):
+            raise ValueError(
+                f"collect reads {places['shown']}, writes inputs.designed and inputs.exposures: give each a path of its own"
             )
 
     def _one_table_per_model(self) -> None:

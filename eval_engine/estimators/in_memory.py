@@ -1,6 +1,7 @@
 """Metrics with their standard errors and intervals, one call each, for arrays in memory; no tables, no Spark.
 
     ure_NAME           over all candidates, from randomly exposed pairs (estimators/ure.py)
+    designed_NAME      the same, from both arms of designed exposures, weighted by 1 / probability (estimators/designed.py)
     full_NAME          the same, from complete labels: an unlabelled item is a negative (estimators/full_exposure.py)
     traditional_NAME   among the labelled items only (estimators/traditional.py)
     holdout_NAME       of logged pairs kept from training (estimators/holdout.py)
@@ -61,9 +62,16 @@ from eval_engine.statistics.paired import paired
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
 Doubles = npt.NDArray[np.float64]
-FAMILIES = ("ure", "full", "traditional", "holdout", "snips", "clipped", "ips")
-MEANS = ("macro", "mean", "micro", "balanced", "user")  # a metric's first mean in this order gets the plain name
-SETS = ("random", "truth", "heldout")
+FAMILIES = ("ure", "designed", "full", "traditional", "holdout", "snips", "clipped", "ips")
+MEANS = (
+    "macro",
+    "mean",
+    "micro",
+    "balanced",
+    "user",
+    "mean_known",
+)  # a metric's first mean in this order gets the plain name
+SETS = ("random", "designed", "truth", "heldout")
 
 
 class Estimate(ratio.Estimate):

@@ -187,6 +187,18 @@ class Labelled:
         return self._view(np.arange(n), np.zeros(n + 1, np.int64), np.empty(0, np.int64), False)
 
     @cached_property
+    def _everything(self) -> "Labelled":
+        return Labelled(
+            self.facts, np.ones(self.facts.value.size, np.bool_), self._all_labelled, self._cutoffs, self._weights
+        )
+
+    def gained_by_all(self, gain: str, k: int, ties: str) -> Doubles:
+        """The sum over all of a user's labelled pairs, whatever their labels, of w_i times their gain."""
+        every = self._root._everything
+        total = every.gained(gain, k, ties) * every.scale
+        return total if self._users is None else total[self._users]
+
+    @cached_property
     def among(self) -> "Labelled":
         """The same pairs ranked among the labelled items only, without weights."""
         above, tied = places_among(self.facts.offsets, self.facts.above, self.facts.tied, self.positive)

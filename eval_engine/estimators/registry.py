@@ -2,7 +2,7 @@
 users.
 
     >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
-    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced']
+    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced', 'designed_mean', 'designed_mean_known', 'designed_micro', 'ure_mean_known']
     >>> [str(one) for one in formulas("mrr") if one.terms is not undefined_terms]
     ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr', 'test_set mrr']
     >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
@@ -14,6 +14,12 @@ register_estimator; docs/extending.md.
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.balanced_ure import URE_BALANCED
+from eval_engine.estimators.designed import (
+    DESIGNED_MEAN,
+    DESIGNED_MEAN_KNOWN,
+    DESIGNED_MICRO,
+    URE_MEAN_KNOWN,
+)
 from eval_engine.estimators.estimator import Estimator, MetricTerms, longer_lists, undefined_terms
 from eval_engine.estimators.full_exposure import FULL_MACRO, FULL_MEAN, FULL_MICRO, FULL_SELECTED
 from eval_engine.estimators.holdout import HOLDOUT
@@ -71,6 +77,7 @@ for _metric in (
 for _estimator in (
     FULL_MEAN, FULL_MACRO, LISTS, TRADITIONAL, HOLDOUT, OPEN_LOOP, TEST_SET, URE_BALANCED, URE_MEAN, URE_MACRO,
     FULL_SELECTED, URE_MICRO, FULL_MICRO, SNIPS, CLIPPED, STRATIFIED_BALANCED, SNIPS_USER, STRATIFIED, IPS,
+    DESIGNED_MEAN, DESIGNED_MEAN_KNOWN, DESIGNED_MICRO, URE_MEAN_KNOWN,
 ):  # fmt: skip
     register_estimator(_estimator)
 

@@ -1,7 +1,8 @@
 """A batch of users under one model, as estimators see it: their labelled pairs by label set, their top lists, and
 columns of items.
 
-    random    randomly exposed pairs       heldout   logged pairs kept from training       truth   all candidates
+    random    randomly exposed pairs       designed  both arms of a design, with their probabilities
+    heldout   logged pairs kept from training       truth   all candidates
     top       the items of the top lists, each a positive at its place (list_set)
 
 Views are created once and shared by estimators: the sums of ure_macro, ure_micro and ure_mean are the same.
@@ -137,4 +138,16 @@ def list_set(offsets: Ints, candidates: Ints) -> LabelSet:
 
 def batch_of(facts: RankFacts, positive: Bools | None = None, sets: Sequence[str] = ("random", "truth")) -> UserBatch:
     """The same pairs as every one of these label sets: for arrays in memory."""
-    return UserBatch({name: LabelSet(facts, positive) for name in sets})
+    batch = UserBatch({name: LabelSet(facts, positive) for name in sets})
+    if facts.in_uniform is not None:  # what takes `random` for a uniform sample takes arm U
+        batch.labels = dict(batch.labels) | {"random": _uniform_arm(facts, positive)}
+    return batch
+
+
+def _uniform_arm(facts: RankFacts, positive: Bools | None) -> LabelSet:
+    """The pairs that a design drew uniformly from the candidates."""
+    kept = np.asarray(facts.in_uniform, np.bool_)
+    offsets = np.concatenate([[0], np.cumsum(kept)])[facts.offsets]
+    own = RankFacts(offsets, facts.value[kept], facts.score[kept] if facts.score.size else facts.score,
+                    facts.above[kept], facts.tied[kept], facts.candidates)  # fmt: skip
+    return LabelSet(own, None if positive is None else np.asarray(positive)[kept])

@@ -33,7 +33,7 @@ from eval_engine.tables import ESTIMATOR_AGREEMENT
 BASELINES = ("holdout", "traditional")  # what is commonly reported
 SHARED = "both rest on the random exposures: they share errors, which makes the agreement look better than it is"
 NO_REFERENCE = "no complete labels and no random exposures: neither of the two is known to be right"
-LABEL_SETS = frozenset({"random", "heldout", "truth"})
+LABEL_SETS = frozenset({"random", "heldout", "truth", "designed"})
 Rows = list[dict[str, Any]]
 
 

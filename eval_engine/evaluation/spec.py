@@ -22,7 +22,7 @@ from eval_engine.positive import Positive
 from eval_engine.storage.keyed_table import KeyedTable
 
 Doubles = npt.NDArray[np.float64]
-LABEL_SETS = frozenset({"random", "heldout", "truth"})
+LABEL_SETS = frozenset({"random", "heldout", "truth", "designed"})
 ALL = "all"  # the slice of all users and items
 POPULARITY = "popularity"  # the slicing of items by their class
 
@@ -145,6 +145,7 @@ class EvaluationSpec:
     propensity: PropensityRule | None = None
     strata: tuple[Strata, ...] = ()
     popularity: PopularityRule | None = None
+    known_sizes: bool = False  # also from uniform exposures
 
     def asked(self) -> list[Cell]:
         """Every estimator whose inputs the run has, with each of its metrics."""
@@ -158,6 +159,7 @@ class EvaluationSpec:
         drawn = any(slicing.name == "test_set" and slicing.of == "pair" for slicing in self.slicings)
         have |= {"test_sets"} if drawn else set()
         have |= {"keys", *({"popularity"} if self.popularity else set())}
+        have |= {"known_sizes"} if self.known_sizes else set()
         return [
             Cell(formula, metric)
             for estimator in self.estimators

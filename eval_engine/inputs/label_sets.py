@@ -4,6 +4,7 @@
     random    exposures   what exposures are drawn from: `frame` of the config              exposure_probability
     heldout   heldout     the recommendation frame: all items but the training pairs        propensity
     truth     truth       as those of random                                                none
+    designed  designed    as those of random                                                exposure_probability
 
 `frame: unseen` leaves the training pairs out, `frame: all_items` keeps them. The training pairs are the table
 `feedback`: it is a source of pairs, but no label set. A label set is a struct column of the ranks table, with its own
@@ -13,7 +14,7 @@
 from typing import Literal, NamedTuple
 
 from eval_engine.inputs.pair_table import PAIR
-from eval_engine.kernels.label_rules import FEEDBACK, HELDOUT, RANDOM, TRUTH
+from eval_engine.kernels.label_rules import DESIGNED, FEEDBACK, HELDOUT, RANDOM, TRUTH
 
 TRAINED = "feedback"  # source and table of the training pairs
 
@@ -38,6 +39,7 @@ LABEL_SETS = {
         LabelSet("random", RANDOM, "exposures", "exposure", "exposure_probability"),
         LabelSet("heldout", HELDOUT, "heldout", "recommendation", "propensity"),
         LabelSet("truth", TRUTH, "truth", "exposure", None),
+        LabelSet("designed", DESIGNED, "designed", "exposure", "exposure_probability"),
     )
 }
 NUMBER = {name: label_set.number for name, label_set in LABEL_SETS.items()} | {TRAINED: FEEDBACK}  # by source

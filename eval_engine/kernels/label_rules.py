@@ -32,14 +32,20 @@ RULES = (
     "heldout_but_trained",
     "outside_frame",
 )
-RANDOM, HELDOUT, TRUTH, FEEDBACK = 0, 1, 2, 3  # sources of pairs; feedback, the training pairs, is the last
+RANDOM, HELDOUT, TRUTH, DESIGNED, FEEDBACK = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # sources of pairs; feedback, the training pairs, is the last
 
 
 class Pairs(NamedTuple):
     """Labelled pairs of some users."""
 
     offsets: Ints  # (n_users + 1,)
-    source: Ints  # RANDOM, HELDOUT, TRUTH or FEEDBACK
+    source: Ints  # RANDOM, HELDOUT, TRUTH, DESIGNED or FEEDBACK
     position: Ints  # -1: not in the catalogue
     value: Floats
     null_key: Bools
@@ -109,7 +115,9 @@ def _judge(offsets, source, position, value, null_key, null_value, probability, 
                     while seen < end and position[start + order[seen]] < position[n]:
                         seen += 1
                     if seen < end and position[start + order[seen]] == position[n]:
-                        rule[n] = 7 if source[n] == RANDOM else 8 if source[n] == HELDOUT else 9
+                        rule[n] = (
+                            7 if source[n] == RANDOM or source[n] == DESIGNED else 8 if source[n] == HELDOUT else 9
+                        )
         for at in range(start, end):
             order[at] += start
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_engine.errors import DataError
-from eval_engine.kernels.arrays import Floats, Ints
+from eval_engine.kernels.arrays import Bools, Floats, Ints
 from eval_engine.kernels.block import as_scores
 from eval_engine.kernels.compare_count import count, rows_with_nan
 from eval_engine.kernels.ragged import Lists, flatten, no_lists, users_of
@@ -37,6 +37,7 @@ class RankFacts(NamedTuple):
     probability: npt.NDArray[np.float64] | None = (
         None  # float64 (n_pairs,): of being exposed, where it is known and uneven
     )
+    in_uniform: Bools | None = None  # (n_pairs,): drawn by the uniform arm of a design (exposure_design/design.py)
 
     @property
     def n_users(self) -> int:

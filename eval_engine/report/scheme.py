@@ -14,7 +14,7 @@ from eval_engine.plain_text import plain
 
 TRUTH, NAIVE, ESTIMATE = "truth", "naive", "estimate"  # roles of estimators
 RANDOM = "random"  # the label set that the checks of random exposures are about
-LABEL_SETS = {RANDOM, "heldout", "truth"}
+LABEL_SETS = {RANDOM, "heldout", "truth", "designed"}
 
 
 class Scheme(NamedTuple):

@@ -109,6 +109,13 @@ def one(k: int) -> float:
     return 1.0
 
 
+def of_known_size(gain: str, most: Callable[[int], float], labelled: Labelled, k: int, ties: str) -> Terms:
+    """The gain of positives over that of all exposures, times `most` of k: the metric of a list of positives only."""
+    a, b = labelled.scale * labelled.gained(gain, k, ties), labelled.gained_by_all(gain, k, "expected") / most(k)
+    unknown = np.isnan(b)
+    return Terms(np.where(unknown, np.nan, a), np.where(unknown, 1.0, b))
+
+
 def with_label(labelled: Labelled) -> Doubles:
     """1 for each user with a label, else 0."""
     return (labelled.n_labelled > 0).astype(np.float64)

@@ -17,7 +17,7 @@ FULL_MACRO, FULL_MICRO = formula("full_macro", "recall"), formula("full_micro", 
 FULL_SELECTED, FULL_AUC_SELECTED = formula("full_selected", "recall"), formula("full_selected", "auc")
 URE_MACRO, URE_MICRO = formula("ure_macro", "recall"), formula("ure_micro", "recall")
 TRADITIONAL = formula("traditional", "recall")
-SETS = ("random", "truth", "heldout")
+SETS = ("random", "designed", "truth", "heldout")
 EVERY = [one for metric in METRICS for one in formulas(metric) if not one.needs and "top" not in one.estimator.needs]
 
 

@@ -37,7 +37,7 @@ SCORES = np.array([[4, 3, 2, 1], [1, 2, 3, 4], [1, 1, 1, 1]], np.float32)
 ALL = [
     (name, getattr(eval_engine, name))
     for name in eval_engine.__all__
-    if name.startswith(("ure_", "full_", "traditional_", "holdout_"))
+    if name.startswith(("ure_", "designed_", "full_", "traditional_", "holdout_"))
 ]
 
 

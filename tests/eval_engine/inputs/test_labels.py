@@ -45,7 +45,7 @@ def rule_of(user: list[Pair], pair: Pair, probable: tuple[str, ...], unseen: boo
         if source == "heldout":
             return "heldout_but_trained"
         if unseen:
-            return {"random": "exposed_but_seen", "truth": "outside_frame"}.get(source)
+            return {"truth": "outside_frame"}.get(source, "exposed_but_seen" if source != "feedback" else None)
     return None
 
 

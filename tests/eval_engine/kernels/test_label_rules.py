@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.label_rules import FEEDBACK, HELDOUT, RANDOM, RULES, TRUTH, Pairs, ruled
+from eval_engine.kernels.label_rules import DESIGNED, FEEDBACK, HELDOUT, RANDOM, RULES, TRUTH, Pairs, ruled
 
 PAIR = st.tuples(
-    st.sampled_from([RANDOM, HELDOUT, TRUTH, FEEDBACK]),
+    st.sampled_from([RANDOM, HELDOUT, TRUTH, DESIGNED, FEEDBACK]),
     st.integers(-1, 3),
     st.sampled_from([1.0, 5.0, math.nan, math.inf]),
     st.booleans(),
@@ -37,7 +37,7 @@ def literal(mine: list[Pair], n: int, unseen: bool, probable: tuple[int, ...]) -
         return "duplicate_key"
     if source in probable and (math.isnan(probability) or probability <= 0 or probability > 1):
         return "bad_probability"
-    if source == RANDOM and trained and unseen:
+    if source in (RANDOM, DESIGNED) and trained and unseen:
         return "exposed_but_seen"
     if source == HELDOUT and trained:
         return "heldout_but_trained"
@@ -75,6 +75,6 @@ def test_a_user_with_many_pairs() -> None:
 
 
 def test_a_pair_may_be_in_several_label_sets() -> None:
-    everywhere = [(source, 2, 1.0, False, False, 0.5) for source in (RANDOM, HELDOUT, TRUTH)]
-    offsets, columns = np.array([0, 3]), [np.array(column) for column in zip(*everywhere, strict=True)]
-    assert ruled(Pairs(offsets, *columns[:-1]), True).rule.tolist() == [0, 0, 0]
+    everywhere = [(source, 2, 1.0, False, False, 0.5) for source in (RANDOM, HELDOUT, TRUTH, DESIGNED)]
+    offsets, columns = np.array([0, 4]), [np.array(column) for column in zip(*everywhere, strict=True)]
+    assert ruled(Pairs(offsets, *columns[:-1]), True).rule.tolist() == [0, 0, 0, 0]
