@@ -11,7 +11,18 @@ from rich.text import Text
 from eval_engine.plain_text import plain
 from eval_engine.report.sheet import Sheet, print_sheets, save_sheets
 from eval_engine.report.study_tables import UNDEFINED
-from eval_engine.studies.bqs import BETTER, CLASSES, Agreed, Evaluated, Line, agreement_of, best_by, lines_of
+from eval_engine.studies.bqs import (
+    BETTER,
+    CLASSES,
+    COMPLETE,
+    RANDOM,
+    Agreed,
+    Evaluated,
+    Line,
+    agreement_of,
+    best_by,
+    lines_of,
+)
 
 NAMES = {"arp": "ARP", "aplt": "APLT", "p_reo": "P-REO", "bqs": "BQS"}
 
@@ -127,10 +138,10 @@ def _random(report: BqsReport) -> Sheet:
             cells = []
             for name in CLASSES[:3]:
                 part = f"popularity={name}"
-                hits, positives = read.sums.get((model, "ure_micro", "raw_recall", k, part), (math.nan, math.nan))
+                hits, positives = read.sums.get((model, RANDOM, "raw_recall", k, part), (math.nan, math.nan))
                 counts = UNDEFINED if math.isnan(hits) else f"{hits:,.0f} of {positives:,.0f}"
-                truth = read.value(model, "full_micro", "recall", k, part)
-                cells += [_number(read.value(model, "ure_micro", "recall", k, part)), counts, _number(truth)]
+                truth = read.value(model, COMPLETE, "recall", k, part)
+                cells += [_number(read.value(model, RANDOM, "recall", k, part)), counts, _number(truth)]
             lines.append((plain(model), *cells))
     heads = ("model", *(f"{name}: {what}" for name in CLASSES[:3] for what in ("random", "hits", "true")))
     title = f"Recall@{k} of each class by random exposure, and of complete labels"

@@ -19,6 +19,7 @@ from eval_engine.statistics.agreement import kendall
 LOW = "popularity=low"
 CLASSES = ("low", "middle", "high", "unseen")
 LISTS = "lists"
+COMPLETE, RANDOM = "full_micro", "ure_micro"  # recall of all pairs, of complete labels and by random exposure
 BETTER = {"arp": -1, "aplt": 1, "p_reo": -1, "bqs": 1}  # sign of a better value
 REPLICATES = 2000
 
@@ -130,7 +131,7 @@ def best_by(lines: Sequence[Line]) -> dict[str, str]:
 def agreement_of(read: Evaluated, qualities: Sequence[str], k: int) -> list[Agreed]:
     """How far each measure agrees with the gain in recall of rare items."""
     pairs = [(base, one) for base in read.baselines for one in read.techniques(base)]
-    sides = {"complete labels": "full_micro", "random exposure": "ure_micro"}
+    sides = {"complete labels": COMPLETE, "random exposure": RANDOM}
     gains = {
         against: np.array([_gain(read, pair, estimator, "recall", k, LOW) for pair in pairs])
         for against, estimator in sides.items()
