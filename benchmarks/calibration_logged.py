@@ -134,7 +134,7 @@ def truths() -> dict[tuple[str, str], float]:
 def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
     """Bias and coverage of each estimator."""
     for name, metric in sorted(draws[0]):
-        value, half, bootstrapped, effective = np.array([draw[name, metric] for draw in draws]).T
+        value, half, bootstrapped, effective = np.array([draw[name, metric] for draw in draws], np.float64).T
         pooled = metric == "recall" and name in ("snips", "clipped")
         truth = truths()["full_micro" if pooled else "full_macro", metric]
         target = truth if pooled and name == "snips" else float(value.mean())
@@ -149,7 +149,9 @@ def lines(draws: list[Drawn]) -> Iterator[dict[str, object]]:
             "coverage": round(covered, 4),
             "coverage_error": round(math.sqrt(covered * (1 - covered) / value.size), 4),
             "width": round(float(half.mean() / (1.96 * bootstrapped.mean())), 3),
-            "effective": round(float(effective.mean())),
+            "effective": None
+            if np.isnan(effective).any()
+            else round(float(effective.mean())),  # holdout has no weights
             "draws": value.size,
         }
 

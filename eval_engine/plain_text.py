@@ -9,7 +9,7 @@ two names that differ look different. Markup is not changed here: for a terminal
 `rich.text.Text`, for a page through `html.escape`; in a picture mathtext is off.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def plain(text: object) -> str:
@@ -32,3 +32,14 @@ def plain_names(names: Iterable[str]) -> dict[str, str]:
     if len(set(shown.values())) < len(shown):  # one name contains as text the escape of another name's character
         shown = {name: plain(name.replace("\\", "\\\\")) for name in shown}
     return shown
+
+
+def few_names(names: Sequence[str], most: int = 8) -> str:
+    """The names as they are shown, or the first of them and how many more there are.
+
+    >>> few_names(["a", "b", "c", "d"], most=3)
+    'a and 3 more'
+    """
+    shown = names if len(names) <= most else names[: most - 2]
+    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    return plain(", ".join(shown)) + more

@@ -32,7 +32,7 @@ from eval_engine.lake.commits import delete_uncommitted
 from eval_engine.lake.lake import Lake
 from eval_engine.lake.part_files import Target, WrittenFile, files_of_manifest, new_attempt
 from eval_engine.masked import masked
-from eval_engine.plain_text import plain
+from eval_engine.plain_text import few_names, plain
 from eval_engine.quality import exposure_checks
 from eval_engine.quality.quality_row import QualityRow
 from eval_engine.ranking import coverage
@@ -92,7 +92,7 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
     ):
         ranked = already_ranked(spark, config, lake)
         if done_before and not ranked.inputs and not ranked.dropped and not config.fused_models():
-            models = plain(", ".join(sorted(ranked.models)))
+            models = few_names(sorted(ranked.models))
             console.print(Text.assemble(("✓", "green"), f" {models} already ranked from the same inputs"))
             return
         with spark_progress(spark, console, "Checking the inputs"):
@@ -100,13 +100,16 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
         if stopped := [row for row in inputs.quality if row.action == exposure_checks.STOPPED]:
             put_quality(lake, config.run_id, "rank", inputs.quality)
             raise exposure_checks.refuse(stopped)
+        taken: dict[str, list[str]] = {}
         for table in inputs.tables:
-            console.print(Text(plain(masked(f"{table.source.name}: {table.path_taken}")), style="dim"))
+            taken.setdefault(table.path_taken, []).append(table.source.name)
+        for path, names in taken.items():
+            console.print(Text(plain(masked(f"{few_names(names)}: {path}")), style="dim"))
         if lake.spark_only_reason:
             console.print(Text(plain(masked(f"ranks: written by Spark, since {lake.spark_only_reason}")), style="dim"))
         id_type = inputs.found.id_type
         if inputs.models:
-            with spark_progress(spark, console, f"Ranking {', '.join(sorted(inputs.models))}"):
+            with spark_progress(spark, console, f"Ranking {few_names(sorted(inputs.models))}"):
                 by_model = {model: ranked.inputs[number] for model, number in inputs.models.items()}
                 write_ranks(lake, config.run_id, id_type, ranking.plans(inputs.found), by_model, ranked.models)
         elif ranked.dropped:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from eval_engine.errors import ConfigError
 from eval_engine.masked import masked
-from eval_engine.plain_text import plain
+from eval_engine.plain_text import few_names, plain
 from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import RANKS, TRIALS
 from jobs.pipeline import check_asked
@@ -44,12 +44,12 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
     scored = {trial.model.name for trial in trials} - fused
     for work, names in (("Trained and scored", scored), ("Trained and ranked", fused)):
         if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
-            console.print(Text.assemble(("✓", "green"), f" {work} {_few(done)}"))
+            console.print(Text.assemble(("✓", "green"), f" {work} {few_names(done)}"))
     for trial in trials:
         if trial.fit and trial.fit.warning:
             console.print(Text.assemble(("!", "yellow"), f" {plain(trial.fit.warning)}"))
     if failed:
-        message = f" Failed, and left out of what follows: {_few(failed)}. The trials table says why."
+        message = f" Failed, and left out of what follows: {few_names(failed)}. The trials table says why."
         console.print(Text.assemble(("!", "yellow"), message))
     return trials
 
@@ -60,7 +60,7 @@ def run_model(config: RunConfig, name: str, console: Console) -> None:
     assert config.train is not None
     names = [model.name for model in config.train.panel]
     if name not in names:
-        raise ConfigError(f"train has no model {name}. It has {_few(names)}.")
+        raise ConfigError(f"train has no model {name}. It has {few_names(names)}.")
     _train(config.without(tuple(other for other in names if other != name)), console)
 
 
@@ -154,11 +154,6 @@ def _best_first(row: dict[str, Any]) -> tuple[str, str, bool, float, str]:
     result = 0.0 if row["held_out"] is None else _held_out(row)
     upward = stop_on in ("", "loss")
     return row["kind"], stop_on, row["held_out"] is None, result if upward else -result, row["model"]
-
-
-def _few(names: list[str]) -> str:
-    """The names, or how many there are."""
-    return plain(", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])} and {len(names) - 6} more")
 
 
 def _trials(config: RunConfig) -> str | None:

@@ -25,7 +25,7 @@ from eval_engine.evaluation.reversals import RANDOM
 from eval_engine.kernels.arrays import Floats
 from eval_engine.statistics.agreement import agreement, error_against, intervals, jackknife, kendall, kendall_difference
 from eval_engine.statistics.agreement import pearson as pearson_of
-from eval_engine.statistics.bootstrap import bootstrap, poisson_weights
+from eval_engine.statistics.bootstrap import bootstrap, poisson_weights, weighted_sums
 from eval_engine.statistics.bucket_sums import N_BUCKETS, N_COARSE
 from eval_engine.statistics.steiger import steiger
 from eval_engine.tables import ESTIMATOR_AGREEMENT
@@ -144,7 +144,7 @@ def _replicates(compared: Sequence[tuple[Valued, Valued]], asking: Bootstrap) ->
     weights = poisson_weights(asking.seed, np.arange(asking.replicates), N_COARSE).T - 1
     for key, side in sides.items():
         if side.errors is not None:
-            found[key] = side.values[:, None] + side.errors @ weights
+            found[key] = side.values[:, None] + weighted_sums(side.errors, weights)
     return found
 
 

@@ -34,7 +34,14 @@ from eval_engine.evaluation.test_set_slices import combined_set, sets_in
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.metric import Metric
 from eval_engine.statistics.balanced import Strata
-from eval_engine.statistics.bootstrap import bootstrap, chance_best, interval, poisson_weights, standard_error
+from eval_engine.statistics.bootstrap import (
+    bootstrap,
+    chance_best,
+    interval,
+    poisson_weights,
+    standard_error,
+    weighted_sums,
+)
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
 from eval_engine.statistics.comparison import compare_groups
 from eval_engine.statistics.paired import Paired, paired
@@ -581,7 +588,7 @@ def _replicates(groups: list[_Group], asking: InferenceSettings) -> Doubles:
     if combined:  # from the linearised errors of their units
         weights = poisson_weights(asking.seed, np.arange(asking.replicates), n_units)
         for n in combined:
-            found[n] = groups[n].values.values[:, None] + groups[n].values.errors @ (weights.T - 1)
+            found[n] = groups[n].values.values[:, None] + weighted_sums(groups[n].values.errors, weights.T - 1)
     return found
 
 

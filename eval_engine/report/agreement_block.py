@@ -43,7 +43,8 @@ def agreement_block(answers: Answers) -> Group | None:
     heads = ("number", "against", "tau", f"{percent_text(rows[0].confidence)} interval", "Pearson", "same order")
     for n, name in enumerate(heads):
         table.add_column(name, justify="left" if n < 2 else "right", overflow="fold", no_wrap=n > 1)
-    for row in rows[:MOST_ROWS]:
+    shown = _first_settings(rows)[:MOST_ROWS]
+    for row in shown:
         cells = (
             row.scheme.label,
             row.against.label,
@@ -52,12 +53,18 @@ def agreement_block(answers: Answers) -> Group | None:
             value_text(row.pearson, 2),
         )
         table.add_row(*(Text(plain(cell)) for cell in (*cells, _same(row))))
-    text = Text("\n".join(_reasons(rows[:MOST_ROWS])), style="dim")
-    if len(rows) > MOST_ROWS:
-        text.append(f"\n{len(rows) - MOST_ROWS:,} more: the page has them all.")
+    text = Text("\n".join(_reasons(shown)), style="dim")
+    if more := len(rows) - len(shown):
+        text.append(f"\n{more:,} more: the page has them all.")
     sentence = Text(plain(trust_sentence(rows, failed(answers.checks))), style="bold")
     title = Text(f"{TITLE}: {rows[0].target}", style="bold")
     return Group(title, table, *([text] if text else []), sentence, Text())
+
+
+def _first_settings(rows: Sequence[AgreementRow]) -> list[AgreementRow]:
+    """The rows; of too many, one setting of each estimator."""
+    first = {(row.scheme.setting_of, row.against): row for row in sorted(rows, key=lambda r: r.scheme.place)[::-1]}
+    return [row for row in rows if len(rows) <= MOST_ROWS or first[row.scheme.setting_of, row.against] == row]
 
 
 def agreement_html(answers: Answers) -> str:

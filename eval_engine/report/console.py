@@ -22,6 +22,7 @@ from eval_engine.report.panel import Panel, panels
 from eval_engine.report.quality_block import checks_table, notices_block
 from eval_engine.report.reversals_block import reversals_block
 from eval_engine.report.scheme import Scheme
+from eval_engine.report.shortened import shortened
 from eval_engine.report.slices_block import slices_blocks
 from eval_engine.report.wins_block import wins_block
 
@@ -44,11 +45,12 @@ def tables(answers: Answers, width: int = 80) -> list[RenderableType]:
     blocks: list[RenderableType] = []
     for panel in every:
         compared = {a.scheme: a for a in agreements(panel)}
-        parts: list[RenderableType] = [
-            Group(estimates_block(panel, compared, answers.confidence, width), _legend(panel, list(compared.values()))),
-        ]
+        shown = (small := shortened(panel)).panel
+        more = [Text(small.note, style="dim")] if small.note else []
+        values = estimates_block(shown, compared, answers.confidence, width, len(panel.models))
+        parts: list[RenderableType] = [Group(values, *more, _legend(shown, list(compared.values())))]
         if panel.judges:
-            parts.append(_orders(panel, compared))
+            parts.append(_orders(shown, compared))
         if block := wins_block(panel, width):
             parts.append(block)
         parts.append(Text(conclusion(panel), style="bold"))

@@ -45,9 +45,8 @@ class Column(NamedTuple):
         return max([*words, *lines], default=0)
 
 
-def estimates_block(panel: Panel, compared: Mapping[Scheme, Agreement], confidence: float, width: int) -> Group:
-    """The tables, the first with the title."""
-    n = len(panel.models)
+def estimates_block(panel: Panel, compared: Mapping[Scheme, Agreement], confidence: float, width: int, n: int) -> Group:
+    """The tables, the first with the title; n: the number of models of the run, of which the panel may have some."""
     title = Text(f"{panel.target} of {n} {'model' if n == 1 else 'models'}", style="bold")
     columns = [_column(panel, scheme, compared.get(scheme), confidence) for scheme in _shown(panel)]
     room = width - EDGE - min(max(map(len, (*panel.models, "model"))), MAX_NAME)

@@ -12,6 +12,7 @@ from eval_engine.report.orders import Agreement, Flip, agreements, order, prefer
 from eval_engine.report.pairwise_wins import outcome, pairwise_wins
 from eval_engine.report.panel import Panel
 from eval_engine.report.scheme import ESTIMATE, NAIVE, TRUTH, Scheme
+from eval_engine.report.shortened import shortened
 
 PAIRED = "Clear: both differences, paired over users, are beyond chance, all pairs considered (Holm)."
 CONSERVATIVE = (
@@ -89,10 +90,13 @@ def _conclusion(panel: Panel) -> str:
     if not compared:
         return "There is no second scheme to compare the order with: read the values and their intervals."
     sentences: list[str] = []
+    small = shortened(panel)
     for one in compared:
-        if one.scheme.role == NAIVE:
+        if one.scheme.role == NAIVE and one.scheme in small.panel.schemes:
             sentences += _on_naive(panel, one)
-    return " ".join(sentences + (_on_estimates(panel, compared) if panel.has_truth else []))
+    sentences += _on_estimates(panel, compared, small.panel.schemes) if panel.has_truth else []
+    more = [f"Other settings of these estimators: {small.n_schemes}, in the tables."] if small.n_schemes else []
+    return " ".join(sentences + more)
 
 
 def certainty(compared: Iterable[Agreement]) -> str:
@@ -121,7 +125,7 @@ def _on_naive(panel: Panel, compared: Agreement) -> list[str]:
     return sentences
 
 
-def _on_estimates(panel: Panel, compared: Sequence[Agreement]) -> list[str]:
+def _on_estimates(panel: Panel, compared: Sequence[Agreement], shown: Sequence[Scheme]) -> list[str]:
     estimates = _with_values(panel, compared) or [a for a in compared if a.scheme.role == ESTIMATE]
     naive_flips = [f for a in compared if a.scheme.role == NAIVE for f in a.flips]
     right = [a for a in estimates if not a.flips and not a.undecided]
@@ -129,7 +133,7 @@ def _on_estimates(panel: Panel, compared: Sequence[Agreement]) -> list[str]:
     if right:
         which = _labels([a.scheme for a in right], all_of=len(estimates))
         sentences.append(f"{which} {'it' if len(naive_flips) == 1 else 'every pair'} right.")
-    for one in (a for a in estimates if a not in right):
+    for one in (a for a in estimates if a not in right and a.scheme in shown):
         sentences.append(_own_flips(panel, one) if one.flips else _same_order(one.scheme.label, "the truth", one))
     return sentences
 
@@ -179,7 +183,7 @@ def _noise(compared: Agreement) -> list[str]:
 
 def _which_find(panel: Panel, best: str | None) -> str:
     """Which estimates put the best model first."""
-    estimates = [s for s in panel.of(ESTIMATE) if panel.has_value(s)]
+    estimates = [s for s in shortened(panel).panel.of(ESTIMATE) if panel.has_value(s)]
     right = [s.label for s in estimates if _pick(panel, s) == best]
     if not estimates:
         return ""
@@ -201,8 +205,9 @@ def _estimates_wrong(panel: Panel, compared: Sequence[Agreement]) -> str:
         return ""
     if not any(a.flips for a in estimates):
         return f"; {estimates[0].scheme.label if len(estimates) == 1 else 'every estimate'} orders no pair wrong"
-    wrong = [f"{a.scheme.label} orders {len(a.flips)}" for a in estimates if a.flips]
-    return f"; {', '.join(wrong)} unlike the truth"
+    shown = shortened(panel).panel.schemes
+    wrong = [f"{a.scheme.label} orders {len(a.flips)}" for a in estimates if a.flips and a.scheme in shown]
+    return f"; {', '.join(wrong)} unlike the truth" if wrong else ""
 
 
 def _of_pairs(compared: Agreement) -> str:

@@ -26,13 +26,15 @@ from eval_engine.metric import Metric
 from eval_engine.report.answers import Answers
 from eval_engine.report.cell import percent_text
 from eval_engine.report.estimate_row import defined
+from eval_engine.report.orders import agreements
 from eval_engine.report.pairwise_wins import PairwiseWins, outcome, pairwise_wins
 from eval_engine.report.panel import Panel, panels
 from eval_engine.report.plot_head import draw_head, head
-from eval_engine.report.plot_orders import INK, MUTED, draw_orders
+from eval_engine.report.plot_orders import INK, MUTED, draw_orders, heads_height
 from eval_engine.report.plot_wins import MOST, draw_chances, draw_matrix, head_height, row_height
 from eval_engine.report.scheme import ESTIMATE, Scheme
 from eval_engine.report.short_names import short_names
+from eval_engine.report.shortened import shortened
 from eval_engine.storage.atomic_file import write_atomically
 
 DPI = 160
@@ -40,6 +42,7 @@ WIDTH = 15.0  # inches
 LEFT, RIGHT = (1.6, 6.0), (8.55, 12.6)  # inches from the left edge: where the two charts begin and end
 TOP, BOTTOM, ROW = 0.9, 1.15, 0.58  # inches above the charts, without the head; below them; per model at least
 LANE = 0.14  # inches per scheme of a model
+LEGEND_LETTERS = 60  # of a legend on one line
 LANES = 0.6  # of a model's row
 CHANCES, MATRIX = (1.6, 5.3), (8.55, 14.7)  # inches from the left edge, of the lower charts
 CELL = 1.45  # inches of the matrix at most
@@ -101,7 +104,9 @@ def _png(panel: Panel, every: list[Panel], answers: Answers) -> bytes:
 def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
     """The picture of this panel; every: all panels of the run."""
     text, wins, names = head(panel, every, answers.checks), pairwise_wins(panel), short_names(panel.models)
-    top, upper = text.height + TOP, _upper(panel)
+    compared, small = agreements(panel), shortened(panel)
+    panel = small.panel
+    top, upper = text.height + TOP + heads_height(panel), _upper(panel)
     height = top + upper + BOTTOM + (_height(wins, names) if wins else 0.0)
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
@@ -114,7 +119,9 @@ def draw(panel: Panel, every: list[Panel], answers: Answers) -> Figure:
     ):
         figure.text(x, 1 - (text.height + 0.2) / height, caption, size=11.5, color=MUTED, weight="bold")
     _draw_estimates(left, panel, answers.confidence, names)
-    draw_orders(right, panel, names)
+    draw_orders(right, panel, names, compared)
+    if small.note:
+        figure.text(0.02, 1 - (text.height + 0.42) / height, small.note, size=9.5, color=MUTED)
     if wins:
         _draw_wins(figure, wins, top + upper + BOTTOM, names)
     return figure
@@ -170,9 +177,11 @@ def _draw_estimates(axes: Axes, panel: Panel, confidence: float, names: Mapping[
         if place % 2 == 0:
             axes.axhspan(place - 0.5, place + 0.5, color="#f6f7f9", zorder=0)
         _draw_model(axes, panel, model, place)
+    handles = _handles(panel)
+    letters = sum(len(str(handle.get_label())) for handle in handles)
     axes.legend(
-        handles=_handles(panel), loc="upper center", bbox_to_anchor=(0.42, -0.58 / _upper(panel)),
-        ncols=5, frameon=False, fontsize=9.5, handletextpad=0.5, columnspacing=1.2,
+        handles=handles, loc="upper center", bbox_to_anchor=(0.42, -0.58 / _upper(panel)),
+        ncols=5 if letters <= LEGEND_LETTERS else 3, frameon=False, fontsize=9.5, handletextpad=0.5, columnspacing=1.2,
     )  # fmt: skip
 
 

@@ -5,35 +5,34 @@ model that is wrongly above as many as it is wrongly below stays grey. Models wi
 and their values carry "="; a model without a value is last, with a hollow dot.
 """
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from eval_engine.report.cell import digits, value_text
-from eval_engine.report.orders import Agreement, agreements, misplaced, order
+from eval_engine.report.orders import Agreement, misplaced, order
 from eval_engine.report.panel import Panel
 from eval_engine.report.scheme import ESTIMATE, NAIVE, Scheme
 
 INK, MUTED, PALE = "#1b1f24", "#6b7280", "#c3c9d2"
 TOO_HIGH, TOO_LOW = "#d55e00", "#56b4e9"
+FEW = 5  # columns whose heads stand on two lines
+LINE = 0.12  # inches of another line
 STEPS = 24  # line pieces of one bend
 
 
-def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str]) -> None:
-    """Draw the order of every scheme that ranks models; names: the label of each model in the picture."""
-    columns = (
-        *panel.of(NAIVE),
-        *((panel.truth,) if panel.truth else ()),
-        *(s for s in panel.of(ESTIMATE) if panel.has_value(s)),
-    )
-    if not columns:
-        columns = panel.schemes
-    compared = {a.scheme: a for a in agreements(panel)}
+def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str], agreed: Iterable[Agreement]) -> None:
+    """Draw the order of every scheme that ranks models; names: the label of each model in the picture; agreed: how far
+    each scheme agrees with the reference over all models, of which the panel may have some.
+    """
+    columns = _columns(panel)
+    compared = {a.scheme: a for a in agreed}
     axes.spines[:].set_visible(False)
     axes.set_ylim(len(panel.models) - 0.5, -0.5)
     axes.set_xlim(-0.15, max(len(columns) - 1, 1) + 0.15)
-    axes.set_xticks(range(len(columns)), [f"{s.label}\n{s.metric}" for s in columns], size=min(10.5, 44 / len(columns)))
+    axes.set_xticks(range(len(columns)), _heads(columns), size=_letters(columns, 10.5))
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=5)
     axes.set_yticks([])
@@ -41,12 +40,35 @@ def draw_orders(axes: Axes, panel: Panel, names: Mapping[str, str]) -> None:
         if scheme == panel.reference:
             axes.axvspan(x - 0.15, x + 0.15, color="#eef0f3", zorder=0)
             axes.get_xticklabels()[x].set_fontweight("bold")
-        _draw_verdict(axes, panel, x, scheme, compared.get(scheme), min(9, 40 / len(columns)))
+        _draw_verdict(axes, panel, x, scheme, compared.get(scheme), _letters(columns, 9), len(columns) > FEW)
     _draw_lines(axes, panel, columns, {scheme: misplaced(a) for scheme, a in compared.items()})
     _draw_ends(axes, panel, columns[0], 0, "right", names)
     _draw_ends(axes, panel, columns[-1], len(columns) - 1, "left", names)
     if any(a.flips for a in compared.values()):
         _draw_legend(axes, panel)
+
+
+def heads_height(panel: Panel) -> float:
+    """Inches that the heads of columns take beyond two lines."""
+    columns = _columns(panel)
+    return LINE * max(max(head.count("\n") for head in _heads(columns)) - 1, 0)
+
+
+def _columns(panel: Panel) -> tuple[Scheme, ...]:
+    """The schemes that rank models: the naive ones, the truth, the estimates."""
+    estimates = (scheme for scheme in panel.of(ESTIMATE) if panel.has_value(scheme))
+    return (*panel.of(NAIVE), *((panel.truth,) if panel.truth else ()), *estimates) or panel.schemes
+
+
+def _heads(columns: tuple[Scheme, ...]) -> list[str]:
+    """Label and metric of each column; of many columns on more lines."""
+    room = max(10, 100 // len(columns)) if len(columns) > FEW else 100
+    return ["\n".join([*textwrap.wrap(s.label, room, break_long_words=False), str(s.metric)]) for s in columns]
+
+
+def _letters(columns: tuple[Scheme, ...], most: float) -> float:
+    """The size of letters, in points, that so many columns leave room for."""
+    return min(most, (58 if len(columns) > FEW else 44) / len(columns))
 
 
 def _draw_lines(
@@ -104,11 +126,14 @@ def _draw_ends(axes: Axes, panel: Panel, scheme: Scheme, x: int, side: str, name
         )
 
 
-def _draw_verdict(axes: Axes, panel: Panel, x: int, scheme: Scheme, compared: Agreement | None, size: float) -> None:
+def _draw_verdict(
+    axes: Axes, panel: Panel, x: int, scheme: Scheme, compared: Agreement | None, size: float, narrow: bool
+) -> None:
     if compared is None or compared.n_pairs == 0:
         text = "the reference" if scheme == panel.reference and len(panel.models) > 1 else ""
     elif compared.flips:
         text = f"{len(compared.flips)} of {compared.n_pairs} pairs\ndiffer"
+        text = text.replace("of ", "of\n").replace(" pairs", "") if narrow else text
     else:
         n_open = len(compared.undecided)
         text = f"{n_open} of {compared.n_pairs} pairs\ntied or undefined" if n_open else "same order"

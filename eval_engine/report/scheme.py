@@ -5,6 +5,7 @@ an estimate of, which label sets it needs, and its place among the columns. An e
 (a user's own, or one of another version) is an estimate, labelled by its name in words, and comes after the known ones.
 """
 
+import re
 from typing import NamedTuple
 
 from eval_engine.estimators.registry import ESTIMATORS, estimator_of
@@ -54,12 +55,18 @@ class Scheme(NamedTuple):
         return bool(LABEL_SETS & known.needs) if known else True
 
     @property
-    def place(self) -> tuple[int, str, str, int, str]:
-        """Sorts schemes of one role into the order of the report."""
+    def setting_of(self) -> str:
+        """The estimator without settings: stratified of stratified(equal_count=5)."""
+        return self.estimator.partition("(")[0]
+
+    @property
+    def place(self) -> tuple[int, tuple[tuple[str, int], ...], str, int, str]:
+        """Sorts schemes of one role into the order of the report; numbers in settings by their value."""
         names = list(ESTIMATORS)
         known = estimator_of(self.estimator)
         place = names.index(known.name) if known else len(names)
-        return place, self.estimator, self.metric.name, self.metric.k, str(self.metric)
+        settings = tuple((word, int(number or 0)) for word, number in re.findall(r"(\D+)(\d*)", self.estimator))
+        return place, settings, self.metric.name, self.metric.k, str(self.metric)
 
     @property
     def name(self) -> str:

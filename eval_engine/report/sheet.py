@@ -3,6 +3,7 @@
 Every text that comes from outside (names of models, settings) is escaped, and not taken for markup.
 """
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -26,21 +27,56 @@ class Sheet(NamedTuple):
     heads: tuple[str, ...]
     lines: Sequence[tuple[str, ...]]
     note: str = ""
+    optional: tuple[str, ...] = ()  # heads of columns that a terminal leaves out if it is too narrow, first to last
+    page_only: bool = False  # too wide for any terminal
 
 
 def print_sheets(sheets: Iterable[Sheet], console: Console) -> None:
-    """Print the tables."""
+    """Print the tables, each with the columns that fit; a cell is broken only where the rest does not fit either."""
     for sheet in sheets:
+        if sheet.page_only:
+            console.print(Text(f"{sheet.title}: on the page.\n", style="bold"))
+            continue
+        shown = _fitting(sheet, console.width)
+        missing = [head for n, head in enumerate(sheet.heads) if n not in shown]
+        parts = (sheet.note.removesuffix("."), f"On the page: {', '.join(missing)}" if missing else "")
+        note = "".join(f"{part}. " for part in parts if part).strip()
+        fits = _width(sheet, shown) <= console.width
         table = Table(
-            title=Text(sheet.title, style="bold"), caption=Text(sheet.note, style="dim not italic"),
+            title=Text(sheet.title, style="bold"), caption=Text(note, style="dim not italic"),
             title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False,
         )  # fmt: skip
-        for n, head in enumerate(sheet.heads):
-            table.add_column(Text(head), justify="left" if n == 0 else "right", overflow="fold")
+        for n in shown:
+            head = "\n".join(textwrap.wrap(sheet.heads[n], _widths(sheet)[n]))
+            table.add_column(Text(head), justify="left" if n == 0 else "right", overflow="fold", no_wrap=fits)
         for line in sheet.lines:
-            table.add_row(*(Text(cell) for cell in line))
+            table.add_row(*(Text(line[n]) for n in shown))
         console.print(table)
         console.print()
+
+
+def _fitting(sheet: Sheet, width: int) -> list[int]:
+    """The columns without as many of the optional ones as it takes."""
+    shown = list(range(len(sheet.heads)))
+    for head in sheet.optional:
+        if _width(sheet, shown) <= width:
+            break
+        shown.remove(sheet.heads.index(head))
+    return shown
+
+
+def _widths(sheet: Sheet) -> list[int]:
+    """Characters of each column: of its widest cell, or of the longest word in its head."""
+    return [
+        max(*(len(word) for word in head.split()), *(Text(line[n]).cell_len for line in sheet.lines), 1)
+        for n, head in enumerate(sheet.heads)
+    ]
+
+
+def _width(sheet: Sheet, shown: Sequence[int]) -> int:
+    """Characters of a table of these columns, with its edges."""
+    widths = _widths(sheet)
+    return sum(widths[n] + 2 for n in shown) + 1
 
 
 def save_sheets(

@@ -56,7 +56,7 @@ def sheets(report: SimpsonReport) -> list[Sheet]:
         _by_number(report),
         *(_strata(report, run) for run in report.runs),
         *(_instance(report, run) for run in report.runs if run.propensities in report.instances),
-        *(_prevalence(run) for run in report.runs),
+        *(_prevalence(run)._replace(page_only=n > 0) for n, run in enumerate(report.runs)),
     ]
     return [sheet for sheet in every if sheet.lines]
 
@@ -132,14 +132,15 @@ def _agreement(report: SimpsonReport) -> Sheet:
     reasons = {row["interval_reason"] or row["reason"] for run in report.runs for row in agreement_lines(run)} - {None}
     n_models = max((row["n_models"] for run in report.runs for row in run.agreement), default=0)
     heads = (
-        "estimate", "propensities", "against", "tau", "interval over users", "error over models", "Pearson",
-        "interval over users", "p against holdout, jackknife of tau", "p, Steiger of Pearson",
+        "estimate", "propensities", "against", "tau", "tau, interval over users", "error over models", "Pearson",
+        "Pearson, interval over users", "p against holdout, jackknife of tau", "p, Steiger of Pearson",
     )  # fmt: skip
     return Sheet(
         f"Agreement with the {report.reference}: {report.metric}, {n_models} models",
         heads,
         list(dict.fromkeys(lines)),
         plain("; ".join(f"{UNDEFINED}: {reason}" for reason in sorted(reasons))),
+        (heads[9], heads[5], heads[7], heads[8]),
     )
 
 
@@ -153,7 +154,7 @@ def _summaries(report: SimpsonReport) -> Sheet:
         "Steiger of tau, one-sided", "Steiger of Pearson", "jackknife of tau",
     )  # fmt: skip
     note = f"Right: in how many settings the gain over holdout is significant at {LEVEL:.0%}, by each test."
-    return Sheet(f"Stratified evaluation over {between} strata", heads, lines, note)
+    return Sheet(f"Stratified evaluation over {between} strata", heads, lines, note, (*heads[:-4:-1], "sd", "least"))
 
 
 def _summary_line(run: Evaluated, one: StrataSummary) -> tuple[str, ...]:
@@ -185,7 +186,9 @@ def _by_number(report: SimpsonReport) -> Sheet:
                 cells.append(f"{_number(row.get(name), 2)} ({between})" if row else UNDEFINED)
             lines.append((plain(run.propensities), KINDS[one.kind], SHARES[one.estimator], measure, *cells))
     heads = ("propensities", "strata", "shares", "measure", *map(str, numbers))
-    return Sheet("Stratified evaluation by number of strata", heads, lines, "In brackets: interval over users.")
+    return Sheet(
+        "Stratified evaluation by number of strata", heads, lines, "In brackets: interval over users.", page_only=True
+    )
 
 
 def _strata(report: SimpsonReport, run: Evaluated) -> Sheet:
@@ -243,7 +246,9 @@ def _prevalence(run: Evaluated) -> Sheet:
         "strata", "pairs of models", "reversed", "vanishes", "weak", "reversed or vanishes",
         "reference: as the slices", "reference: against them",
     )  # fmt: skip
-    return Sheet(f"Simpson's paradox under holdout, propensities: {plain(run.propensities)}", heads, lines)
+    return Sheet(
+        f"Simpson's paradox under holdout, propensities: {plain(run.propensities)}", heads, lines, "", heads[1:2]
+    )
 
 
 def _number(x: float | None, digits: int) -> str:

@@ -17,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from eval_engine.plain_text import few_names
 from eval_engine.report.cell import UNDEFINED, count_text, decimals_for, interval_text, percent_text, value_text
 from eval_engine.report.check_line import doubt
 from eval_engine.report.estimates_block import CLEAR, EDGE, GAP, NOISE
@@ -26,6 +27,7 @@ from eval_engine.report.slices import SliceRow, Slicing, contradictions_text, le
 
 MOST_VALUES = 12  # slices in the terminal: those with the most users
 MOST_SENTENCES = 5  # contradictions in words
+MOST_SLICINGS = 6  # in the terminal
 BEST = {True: "●", False: "○"}  # by whether it is decided
 LEGEND = (
     "● highest, and better than every other model beyond chance; ○ highest, not decided. ▲n ▼n: above, below n models "
@@ -36,7 +38,11 @@ FAMILY = "all pairs of models in all slices and the whole considered (Holm)"
 
 def slices_blocks(panel: Panel, confidence: float, width: int) -> list[RenderableType]:
     """A block for each slicing; what is left out is counted, and on the page."""
-    return [_block(slicing, confidence, width) for slicing in slicings(panel)]
+    every = slicings(panel)
+    blocks: list[RenderableType] = [_block(slicing, confidence, width) for slicing in every[:MOST_SLICINGS]]
+    if more := [slicing.name for slicing in every[MOST_SLICINGS:]]:
+        blocks.append(Text(f"{len(more)} more slicings: the page has them: {few_names(more)}.", style="dim"))
+    return blocks
 
 
 def slicing_title(slicing: Slicing) -> str:

@@ -95,7 +95,12 @@ def _why(best: AgreementRow, known: Sequence[AgreementRow]) -> str:
     elif len(known) > 1:
         parts.append(f"the other {len(known) - 1:,} agree no better")
     if defined(best.bias_squared):
-        parts.append(f"its values are off by {math.sqrt(max(best.bias_squared, 0.0)):.4f} on average")
+        off = (
+            f"off by {math.sqrt(best.bias_squared):.4f} on average"
+            if best.bias_squared > 0
+            else "off by no more than noise"
+        )
+        parts.append(f"its values are {off}")
     if text := _other_users(best):
         parts.append(text)
     return "".join(f"; {part}" for part in parts) + "."

@@ -32,7 +32,7 @@ QUESTION = "Which model beats which"
 WON, NEEDED, TRULY = "won–tied–lost", "needed", "truly"
 WORDS = ("model", "against", "verdict")  # columns that begin at the left
 STYLES = {"a better": "green", "equivalent": "cyan", "not decided": "yellow"}
-MOST_PAIRS = 300  # on the page
+MOST_PAIRS, MOST_LINES = 300, 40  # pairs on the page, in the terminal
 CLASSES = {"not decided": "noise"}  # classes of page.html
 PAIR_COLUMNS = (
     "model",
@@ -54,7 +54,7 @@ def wins_block(panel: Panel, width: int) -> Group | None:
     wins = pairwise_wins(panel)
     if wins is None:
         return None
-    pairs = wins.shown
+    pairs = wins.shown[:MOST_LINES]
     columns = {"model": [row.model_a for row in pairs], "against": [row.model_b for row in pairs]}
     columns["ahead"] = [value_text(row.difference, wins.decimals) for row in pairs]
     columns[f"{percent_text(pairs[0].confidence)} interval"] = [interval_text(row, wins.decimals) for row in pairs]
@@ -88,6 +88,7 @@ def wins_block(panel: Panel, width: int) -> Group | None:
     chances = f"Chance to be the best: {text}. " if (text := chances_text(wins)) else ""
     title = Text(f"{QUESTION}, by {wins.by}: {outcome(wins)}", style="bold")
     more = f" {WON}: on the page." if left_out else ""
+    more += f" {n_more:,} more pairs: on the page." if (n_more := len(wins.shown) - len(pairs)) else ""
     return Group(title, table, Text(f"{chances}{_note(wins, shown)}{more}", style="dim"))
 
 

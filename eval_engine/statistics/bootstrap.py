@@ -20,6 +20,7 @@ from math import factorial
 import numpy as np
 
 from eval_engine.kernels.arrays import Floats, Ints
+from eval_engine.kernels.compiled import compiled
 from eval_engine.kernels.splitmix64 import Keys, mix
 from eval_engine.statistics.paired import bucket_sums
 
@@ -35,7 +36,7 @@ def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
         raise ValueError(f"one replicate or more is expected, found {replicates}")
     undefined = np.isnan(a.sum(axis=1))
     n_buckets = a.shape[1]
-    # identical models are computed once: a matrix product may round equal rows differently, and they would not tie
+    # identical models are computed once, as at other cutoffs of the same metric
     sums = np.hstack([np.where(undefined[:, None], 0.0, a), b]).astype(np.float64)
     distinct, which = np.unique(sums, axis=0, return_inverse=True)
     ratios = np.full((len(distinct), replicates), np.nan)
@@ -43,11 +44,30 @@ def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
     for start in range(0, replicates, at_once):
         some = slice(start, min(start + at_once, replicates))
         weights = poisson_weights(seed, np.arange(some.start, some.stop), n_buckets).T  # (n_buckets, some)
-        above, below = distinct[:, :n_buckets] @ weights, distinct[:, n_buckets:] @ weights
+        above, below = (weighted_sums(one, weights) for one in np.hsplit(distinct, 2))
         np.divide(above, below, out=ratios[:, some], where=below > 0)
     ratios = ratios[which.reshape(-1)]
     ratios[undefined] = np.nan
     return ratios
+
+
+def weighted_sums(values: Floats, weights: Floats) -> Floats:
+    """values @ weights, (n, n_buckets) and (n_buckets, replicates). Each sum is added up in the order of buckets: a
+    library's matrix product may round a row differently in a larger matrix, so that tables would depend on which rows
+    a process computes together, and equal rows would not tie.
+    """
+    found = np.zeros((len(values), weights.shape[1]))
+    _add_weighted(np.ascontiguousarray(values), np.ascontiguousarray(weights), found)
+    return found
+
+
+@compiled
+def _add_weighted(values, weights, found):  # type: ignore[no-untyped-def]
+    for n in range(values.shape[0]):
+        for g in range(values.shape[1]):
+            x = values[n, g]
+            for r in range(weights.shape[1]):
+                found[n, r] += x * weights[g, r]
 
 
 def interval(ratios: Floats, confidence: float) -> tuple[Floats, Floats]:

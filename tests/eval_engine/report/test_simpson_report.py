@@ -55,6 +55,19 @@ def test_tables_have_what_the_rows_have() -> None:
     assert [line[1:3] for line in pair.lines] == [("0.1000", "0.2000*"), ("0.3000", "–")]
 
 
+def test_a_narrow_terminal_gets_fewer_columns_and_breaks_no_number() -> None:
+    console = Console(file=io.StringIO(), width=80, record=True)
+    print_simpson(report(), console)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    best = [line for line in lines if line.lstrip().startswith("SNIPS") and "0.70 to 0.90" in line]
+    assert best
+    assert all("0.800" in line for line in best)
+    text = " ".join(" ".join(lines).split())
+    assert "On the page: error over models, Pearson, interval over users" in text
+    assert "Stratified evaluation by number of strata: on the page." in text
+
+
 def test_names_are_escaped_and_the_same_rows_give_the_same_pictures(tmp_path: Path) -> None:
     study = report()
     console = Console(file=io.StringIO(), width=200, record=True)

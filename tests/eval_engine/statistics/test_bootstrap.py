@@ -210,3 +210,12 @@ def test_settings_that_cannot_be():
         bootstrap(np.zeros((1, 3)), np.zeros((1, 3)), 0, 1)
     with pytest.raises(ValueError, match="confidence"):
         interval(np.zeros((1, 3)), 95)
+
+
+@pytest.mark.parametrize("n_buckets", [32, 256])
+def test_a_row_has_the_same_bits_whatever_is_computed_with_it(n_buckets):
+    rng = np.random.default_rng(n_buckets)
+    a, b = rng.random((41, n_buckets)), rng.random((41, n_buckets))
+    together = bootstrap(a, b, 333, 5)
+    for n in range(1, 41):
+        np.testing.assert_array_equal(bootstrap(a[:n], b[:n], 333, 5), together[:n])
