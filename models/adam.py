@@ -50,6 +50,7 @@ class Adam:
         self.second = [torch.zeros_like(p) for p in self.parameters]
         self.dense = [k for k in range(len(self.parameters)) if k not in lazy]
         self.steps = [torch.zeros((), device=self.parameters[k].device) for k in self.dense]
+        self.held: dict[int, tuple[Tensor, Tensor]] = {}  # moments of the rows of the next step
         # the step up to which a row of a lazy table is
         self.last = {
             k: torch.zeros(len(self.parameters[k]), dtype=torch.int32, device=self.parameters[k].device) for k in lazy
@@ -86,8 +87,9 @@ class Adam:
     def _step_rows(self, k: int, gradient: Rows) -> None:
         """One step of some rows."""
         rows, values = gradient
-        m = self.first[k][rows].mul_(BETA1).add_(values, alpha=1 - BETA1)
-        v = self.second[k][rows].mul_(BETA2).addcmul_(values, values, value=1 - BETA2)
+        m, v = self.held.pop(k, None) or (self.first[k][rows], self.second[k][rows])
+        m.mul_(BETA1).add_(values, alpha=1 - BETA1)
+        v.mul_(BETA2).addcmul_(values, values, value=1 - BETA2)
         self.first[k].index_copy_(0, rows, m)
         self.second[k].index_copy_(0, rows, v)
         self.last[k].index_fill_(0, rows, self.t)
@@ -96,8 +98,11 @@ class Adam:
         self.parameters[k].index_add_(0, rows, moved)
 
     @torch.no_grad()
-    def catch_up(self, k: int, rows: Tensor) -> None:
-        """Makes these rows of a lazy table, each named once, those of dense Adam after the steps so far."""
+    def catch_up(self, k: int, rows: Tensor, hold: bool = False) -> None:
+        """Makes these rows of a lazy table, each named once, those of dense Adam after the steps so far.
+
+        hold: the next step has a gradient of the same rows in this order, and takes their moments from memory.
+        """
         last = self.last[k][rows]
         steps = (self.t - last).float()[:, None]
         m, v = self.first[k][rows], self.second[k][rows]
@@ -106,8 +111,13 @@ class Adam:
         root = (1 - BETA2 ** last.clamp(min=1).float()).sqrt_()[:, None]
         moved = m / v.sqrt().add_(EPS * root) * left.mul_(-self.learning_rate)
         self.parameters[k].index_add_(0, rows, moved)
-        self.first[k].index_copy_(0, rows, m.mul_(BETA1**steps))
-        self.second[k].index_copy_(0, rows, v.mul_(BETA2**steps))
+        m.mul_(BETA1**steps)
+        v.mul_(BETA2**steps)
+        if hold:
+            self.held[k] = m, v
+        else:
+            self.first[k].index_copy_(0, rows, m)
+            self.second[k].index_copy_(0, rows, v)
         self.last[k].index_fill_(0, rows, self.t)
 
     def settle(self) -> None:

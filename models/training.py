@@ -207,7 +207,7 @@ class _Training:
         used = {side: rows.to(self.device) for side, rows in found.items()}
         for table in self.tables:
             if table.lazy:
-                self.optimizer.catch_up(table.number, used[table.side].rows)
+                self.optimizer.catch_up(table.number, used[table.side].rows, hold=True)
         batch = whole.rows(part).to(self.device)
         noise = Noise(generator, len(rows), part, self.device)
         share = len(batch.users) / len(rows)
