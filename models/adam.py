@@ -87,7 +87,7 @@ class Adam:
     def _step_rows(self, k: int, gradient: Rows) -> None:
         """One step of some rows."""
         rows, values = gradient
-        m, v = self.held.pop(k, None) or (self.first[k][rows], self.second[k][rows])
+        m, v = self.held.pop(k) if k in self.held else (self.first[k][rows], self.second[k][rows])
         m.mul_(BETA1).add_(values, alpha=1 - BETA1)
         v.mul_(BETA2).addcmul_(values, values, value=1 - BETA2)
         self.first[k].index_copy_(0, rows, m)
