@@ -10,6 +10,8 @@ lightgcn-vs-peer    the same for LightGCN with three layers; some batches of an 
 knn-vs-implicit, wmf-vs-implicit
                     neighbours of items, and alternating least squares, over a log of the size of Gowalla's: against
                     implicit, on as many threads (benchmarks/baselines.py)
+bpr-step-vs-sparse  a step of BPR-MF, 1 M users x 100,000 items, vectors of 64, 2,048 rows, one negative per row: against
+                    plain torch with sparse gradients and SparseAdam, which has not the numbers of dense Adam
 implicit-bpr        for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
 
 RecBole runs in its own environment (.venv-recbole) and by its own trainer. Best of three; both sides run with one and
@@ -42,6 +44,7 @@ from models.samplers import make_sampler
 from models.score_table import Content, binary_column, layout_of, write_scores
 from models.spec.gradient import MF, LightGCN
 from models.spec.losses import Bpr
+from models.spec.samplers import UniformNegatives
 from models.spec.train import MODEL
 from models.training import Step, Task, fit, generator_of
 from models.vectors import VectorScorer
@@ -189,6 +192,33 @@ def against_recbole(case: str, ours: str, theirs: str, n: int, steps: int, folde
     say(case, n / min(mine.values()), n / min(other.values()), "pairs/s", pairs=n, **details)
 
 
+def bpr_step_vs_sparse(scale: float) -> None:
+    """Measures a step over long tables."""
+    n_users, n_items, n_steps = max(20 * BATCH, int(1_000_000 * scale)), max(20 * BATCH, int(100_000 * scale)), 40
+    rng = np.random.default_rng(0)
+    keys = np.unique(rng.integers(0, n_users * n_items, n_steps * BATCH + 1000))[: n_steps * BATCH]
+    users, items = np.divmod(keys, n_items)
+    logged = Logged(users, items, np.ones(len(keys), bool), np.ones(len(keys)), n_users, n_items)
+    torch.set_num_threads(1)
+    mine = our_epoch("bpr_mf", logged, 1, 10**9) / n_steps
+    sampler = make_sampler(UniformNegatives(per_positive=1), logged, logged)
+    generator = torch.Generator().manual_seed(0)
+    tables = [torch.nn.Embedding(n, DIMS, sparse=True) for n in (n_users, n_items)]
+    optimizer = torch.optim.SparseAdam([table.weight for table in tables], lr=1e-3)
+    order, seconds = sampler.epoch(generator), []
+    for rows in order.split(BATCH):
+        start = time.perf_counter()
+        batch = sampler.batch(rows, generator, lambda users, items: items)
+        vectors = tables[1](batch.items)
+        numbers = (tables[0](batch.users).unsqueeze(1) * vectors).sum(2)
+        optimizer.zero_grad()
+        (-torch.nn.functional.logsigmoid(numbers[:, 0] - numbers[:, 1])).mean().backward()
+        optimizer.step()
+        seconds.append(time.perf_counter() - start)
+    theirs = float(np.median(seconds[5:]))
+    say("bpr-step-vs-sparse", 1 / mine, 1 / theirs, "steps/s", n_users=n_users, n_items=n_items)
+
+
 def implicit_bpr(n: int) -> None:
     """For the record: measures implicit's compiled BPR and ours."""
     import scipy.sparse as sp
@@ -220,6 +250,7 @@ def main() -> None:
             "lightgcn-vs-peer": lambda: against_recbole("lightgcn-vs-peer", "lightgcn", "LightGCN", n, 20, folder),
             "knn-vs-implicit": lambda: knn_vs_implicit(given.scale, max(THREADS)),
             "wmf-vs-implicit": lambda: wmf_vs_implicit(given.scale, max(THREADS)),
+            "bpr-step-vs-sparse": lambda: bpr_step_vs_sparse(given.scale),
             "implicit-bpr": lambda: implicit_bpr(n),
         }
         for case, run in cases.items():

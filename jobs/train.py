@@ -45,6 +45,9 @@ def run(config: RunConfig, console: Console) -> "list[Trial]":
     for work, names in (("Trained and scored", scored), ("Trained and ranked", fused)):
         if done := [trial.model.name for trial in trials if trial.model.name in names and not trial.error]:
             console.print(Text.assemble(("✓", "green"), f" {work} {few_names(done)}"))
+    for trial in trials:
+        if trial.fit and trial.fit.warning:
+            console.print(Text.assemble(("!", "yellow"), f" {plain(trial.fit.warning)}"))
     if failed:
         message = f" Failed, and left out of what follows: {few_names(failed)}. The trials table says why."
         console.print(Text.assemble(("!", "yellow"), message))

@@ -52,7 +52,7 @@ class AutoDebiasLoss(nn.Module):
         self.register_buffer("random_users", torch.from_numpy(random.users), persistent=False)
         self.register_buffer("random_items", torch.from_numpy(random.items), persistent=False)
         self.register_buffer("random_labels", torch.from_numpy(random.positive.astype(np.float32)), persistent=False)
-        self.optimizer = Adam(list(self.parameters()), loss.meta_learning_rate, 0.0)
+        self.optimizer = Adam(list(self.parameters()), loss.meta_learning_rate)
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         users, items, labels = batch.users, batch.items, batch.labels[:, 0]

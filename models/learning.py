@@ -33,7 +33,7 @@ from models.spec.gradient import PAIRWISE, Backbone
 from models.spec.losses import AutoDebias, Mse
 from models.spec.samplers import AllPairs
 from models.spec.train import Model
-from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask
+from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask, schedule_of
 from models.validation import HeldOutMetric
 
 BASE_ROWS = 1 << 16  # rows of the sampler from which the average label is estimated
@@ -99,7 +99,7 @@ def low_name(ensemble: str) -> str:
 def _by_gradient(model: Backbone, logged: Logged, ground: Ground) -> Learned:
     """Trains a gradient model with the config's loss and sampler."""
     task = _task(model, logged, ground)
-    bar = ground.progress.add_task(f"train {model.name}", total=model.epochs, note="")
+    bar = ground.progress.add_task(f"train {model.name}", total=schedule_of(model, task.training).epochs, note="")
 
     def report(step: Step) -> None:
         ground.progress.update(
@@ -149,15 +149,19 @@ def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
         HeldOutMetric(model.name, model.stop_on, seen, kept_back) if model.stop_on != "loss" and has_held_out else None
     )
     return Task(
-        backbone, _loss(model, seen, ground).to(ground.device), training, held_out if has_held_out else None, metric
+        backbone,
+        _loss(model, seen, ground, schedule_of(model, training).batch_size).to(ground.device),
+        training,
+        held_out if has_held_out else None,
+        metric,
     )
 
 
-def _loss(model: Backbone, seen: Logged, ground: Ground) -> TrainingLoss:
+def _loss(model: Backbone, seen: Logged, ground: Ground, rows: int) -> TrainingLoss:
     """The loss, with the weights that the training pairs give it."""
     if isinstance(model.loss, AutoDebias):
         random = logged_of(read_random_set(model.loss.random, ground.data), ground.positive)
-        return AutoDebiasLoss(model.loss, seen, random, model.batch_size)
+        return AutoDebiasLoss(model.loss, seen, random, rows)
     return make_loss(model.loss, seen, generator_of(ground.seed, "loss"))
 
 

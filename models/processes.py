@@ -50,6 +50,18 @@ class Processes(NamedTuple):
             for part, tensor in zip(flat.split([tensor.numel() for tensor in tensors]), tensors, strict=True)
         ]
 
+    def agreed(self, value: float) -> float:
+        """The first process's value: all take the same decision, also where their rounding differs."""
+        if self.size == 1:
+            return value
+        import torch
+        import torch.distributed as dist
+
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        told = torch.tensor(value, dtype=torch.float64, device=device)
+        dist.broadcast(told, 0)
+        return float(told)
+
     def wait(self) -> None:
         """Waits until all processes have called it."""
         if self.size > 1:

@@ -37,6 +37,20 @@ Score = Callable[[Tensor, Tensor], Tensor]  # (n,), (n, k) -> (n, k): scores of 
 class Sampler(Protocol):
     """Draws examples; `epoch` and `batch` share one generator."""
 
+    @property
+    def n_rows(self) -> int:
+        """The number of pairs that an epoch's rows are taken from."""
+        ...
+
+    @property
+    def n_positives(self) -> int:
+        """The number of positives among these."""
+        ...
+
+    def uses(self) -> dict[str, Tensor]:
+        """How often each user and each item is in an example of an epoch, if negatives are drawn uniformly."""
+        ...
+
     def epoch(self, generator: torch.Generator) -> Tensor:
         """The rows of one epoch, in training order."""
         ...
@@ -54,6 +68,14 @@ class LoggedPairs:
         labels = logged.unit_values() if label == "value" else logged.positive
         self.labels = torch.from_numpy(labels.astype(np.float32))
         self.drawn, self.n_items = drawn, logged.n_items
+        self.n_users, self.n_positives = logged.n_users, int(logged.positive.sum())
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.users)
+
+    def uses(self) -> dict[str, Tensor]:
+        return _uses(self.users, self.items, (self.n_users, self.n_items), self.drawn)
 
     def epoch(self, generator: torch.Generator) -> Tensor:
         return torch.randperm(len(self.users), generator=generator)
@@ -82,7 +104,19 @@ class PositivesAndNegatives:
         positives = logged.positives()
         self.users, self.items = torch.from_numpy(positives.users), torch.from_numpy(positives.items)
         self.draw, self.per_positive = draw, per_positive
+        self.n_users, self.n_items = logged.n_users, logged.n_items
         self._epoch = epoch or (lambda generator: torch.randperm(len(self.users), generator=generator))
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_positives(self) -> int:
+        return len(self.users)
+
+    def uses(self) -> dict[str, Tensor]:
+        return _uses(self.users, self.items, (self.n_users, self.n_items), self.per_positive)
 
     def epoch(self, generator: torch.Generator) -> Tensor:
         return self._epoch(generator)
@@ -99,6 +133,18 @@ class Hardest:
     def __init__(self, candidates: PositivesAndNegatives, hardest: int) -> None:
         self.candidates, self.hardest = candidates, hardest
 
+    @property
+    def n_rows(self) -> int:
+        return self.candidates.n_rows
+
+    @property
+    def n_positives(self) -> int:
+        return self.candidates.n_positives
+
+    def uses(self) -> dict[str, Tensor]:
+        pairs = self.candidates
+        return _uses(pairs.users, pairs.items, (pairs.n_users, pairs.n_items), self.hardest)
+
     def epoch(self, generator: torch.Generator) -> Tensor:
         return self.candidates.epoch(generator)
 
@@ -112,6 +158,12 @@ class Hardest:
         return positive_first(
             batch.users, batch.items[:, 0], batch.items[:, 1:].gather(1, best), batch.weights[:, 1:].gather(1, best) > 0
         )
+
+
+def _uses(users: Tensor, items: Tensor, shape: tuple[int, int], drawn: int) -> dict[str, Tensor]:
+    """Uses of users and items in rows of one pair and `drawn` items."""
+    of_users, of_items = (torch.bincount(index, minlength=n) for index, n in zip((users, items), shape, strict=True))
+    return {"user": of_users.float(), "item": of_items + drawn * len(items) / shape[1]}
 
 
 def positive_first(users: Tensor, positives: Tensor, negatives: Tensor, filled: Tensor) -> Batch:

@@ -45,7 +45,13 @@ def _mix(keys: Tensor) -> Tensor:
 
 
 class Backbone(nn.Module):
-    """The base of all backbones."""
+    """The base of all backbones.
+
+    A table named `user` or `item` has a row per user or item, and an example uses those of its user and items: the
+    rows that weight decay shrinks.
+    """
+
+    reads_rows = True  # of these tables, a batch reads only the rows of its users and items
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Numbers of users (n,) with items (n, k), shape (n, k)."""

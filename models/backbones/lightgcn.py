@@ -25,6 +25,8 @@ DEVIATION = 0.1
 class LightGCN(Backbone):
     """User and item vectors, and the graph."""
 
+    reads_rows = False  # a step along the graph reads all
+
     def __init__(self, positives: Logged, dims: int, layers: int, generator: torch.Generator) -> None:
         super().__init__()
         self.user = initial.zeros(positives.n_users, dims)

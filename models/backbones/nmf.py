@@ -22,6 +22,8 @@ LEAST = 0.1
 class NonNegativeFactorisation(Backbone):
     """User and item vectors without a negative entry."""
 
+    reads_rows = False  # each step projects all
+
     def __init__(self, n_users: int, n_items: int, dims: int, base: float, generator: torch.Generator) -> None:
         super().__init__()
         entry = (max(base, LEAST) / dims) ** 0.5

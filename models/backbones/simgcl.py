@@ -29,6 +29,8 @@ from models.vectors import VectorScorer
 class SimGCL(Backbone):
     """User and item vectors, and the graph."""
 
+    reads_rows = False  # a step along the graph reads all
+
     def __init__(self, positives: Logged, model: spec.SimGCL, generator: torch.Generator) -> None:
         super().__init__()
         self.user = initial.small(positives.n_users, model.dims, generator)

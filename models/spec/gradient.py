@@ -13,10 +13,8 @@ from models.spec.losses import AutoDebias, Bce, DoublyRobust, Loss, Mse
 from models.spec.samplers import AllPairs, Observed, Sampler, UniformNegatives
 
 PAIRWISE = ("bpr", "hinge", "pd")
-GRAPH_DECAY = (
-    "as for all models, but less: the papers' 1e-4 is divided by the batch size and applies to a batch's vectors only. "
-    "With 2e-5 a graph model keeps ranking by popularity"
-)
+GRAPH_DECAY = "as for all models, but less: the papers take 1e-4 and 1e-5; the mean over layers shrinks vectors already"
+GRAPH_BATCH = "as for all models, but more: every step propagates along the whole graph, whatever the batch"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
 
@@ -53,13 +51,27 @@ class Gradient(Strict):
 
     name: Name
     output: OwnOutput = None
-    epochs: int = Field(60, ge=1, description="at most; early stopping may end training earlier")
-    batch_size: int = Field(
-        2048, ge=1, description="rows of the sampler: a row is a logged pair and the items drawn for it"
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        description="at most; left out: 60, or as many as 3,000 steps take. Early stopping may end it earlier",
     )
+    batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="rows of the sampler: a row is a logged pair and the items drawn for it; left out: a power of two "
+        "from 128 to largest_batch with which an epoch has at least 10 steps",
+    )
+    largest_batch: int = Field(2048, ge=1, description="of a batch_size that is left out")
     learning_rate: float = Field(0.005, gt=0)
-    weight_decay: float = Field(2e-5, ge=0, description="L2 penalty of all parameters, added to Adam's gradient")
+    weight_decay: float | None = Field(
+        None,
+        ge=0,
+        description="L2 penalty of the rows that an example uses: the mean of |u|^2 / 2 over users, and of |v|^2 / 2 over "
+        "items, against the mean loss of the examples; left out: 4.5 / sqrt(training positives), at most 0.1",
+    )
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
+    patience_steps: int = Field(300, ge=0, description="steps without a better held-out result: both have to pass")
     validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
     stop_on: Annotated[str, AfterValidator(_check_metric)] = Field(
         "loss", description="metric of the held-out pairs: loss, recall@K or ndcg@K"
@@ -69,6 +81,11 @@ class Gradient(Strict):
     )
     loss: Loss = Bce()
     sampler: Sampler = UniformNegatives()
+
+    @property
+    def by_pair(self) -> bool:
+        """Whether the loss is a mean over pairs, and not over comparisons or over rows of the sampler."""
+        return isinstance(self.loss, Bce | Mse)
 
     @model_validator(mode="after")
     def _compose(self) -> Self:
@@ -120,7 +137,8 @@ class LightGCN(Gradient):
     kind: Literal["lightgcn"] = "lightgcn"
     dims: Dims = 32
     layers: int = Field(3, ge=0, description="0: matrix factorisation without biases")
-    weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
+    largest_batch: int = Field(8192, ge=1, description=GRAPH_BATCH)
+    weight_decay: float | None = Field(1e-4, ge=0, description=GRAPH_DECAY)
 
 
 class SimGCL(Gradient):
@@ -137,7 +155,8 @@ class SimGCL(Gradient):
         "With a larger weight a model needs more epochs to learn to rank",
     )
     temperature: float = Field(0.2, gt=0)
-    weight_decay: float = Field(1e-7, ge=0, description=GRAPH_DECAY)
+    largest_batch: int = Field(8192, ge=1, description=GRAPH_BATCH)
+    weight_decay: float | None = Field(1e-4, ge=0, description=GRAPH_DECAY)
 
 
 class RVAE(Gradient):

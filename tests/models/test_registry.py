@@ -32,7 +32,7 @@ def test_every_name_is_a_model_and_every_point_of_its_grid_too(name: str) -> Non
 def test_changes_are_merged_and_another_kind_replaces() -> None:
     (model,) = made(model="mf_negs", name="mine", dims=8, sampler={"drawn": 60}).panel
     assert isinstance(model, MF)
-    assert (model.name, model.dims, model.sampler) == ("mine", 8, HardNegatives(hardest=25, drawn=60))
+    assert (model.name, model.dims, model.sampler) == ("mine", 8, HardNegatives(hardest=4, drawn=60))
     (model,) = made(model="bpr_mf", sampler={"kind": "hard_negatives", "hardest": 2, "drawn": 9}).panel
     assert model.sampler == HardNegatives(hardest=2, drawn=9)
 

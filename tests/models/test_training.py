@@ -1,6 +1,8 @@
 """The training loop: it learns, stops early, is repeatable bit for bit, and names where the loss diverged."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +19,8 @@ from models.losses import make_loss
 from models.samplers import Sampler, make_sampler
 from models.spec.gradient import MF, MLP
 from models.spec.losses import Bce, PopularityPropensity
-from models.spec.samplers import Observed, UniformNegatives
-from models.training import Fit, Step, Task, fit, generator_of, held_out_mask
+from models.spec.samplers import HardNegatives, Observed, UniformNegatives
+from models.training import Fit, Step, Task, fit, generator_of, held_out_mask, schedule_of
 from models.validation import HeldOutMetric
 
 
@@ -125,6 +127,7 @@ def test_stops_early_and_keeps_the_best_weights() -> None:
         learning_rate=0.05,
         weight_decay=0,
         patience=2,
+        patience_steps=0,
         sampler=Observed(),
     )
     model, result = trained(spec, logged.where(~held), held_out)
@@ -166,10 +169,13 @@ class KillError(RuntimeError):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("killed_at", [1, 7, 10, 13])
-def test_resumes_from_a_checkpoint_with_the_same_weights(tmp_path: Path, killed_at: int) -> None:
+@pytest.mark.parametrize(
+    ("killed_at", "batch_size"),
+    [(1, 20), (7, 20), (10, 20), (13, 20), (30, 3)],  # the last: tables are updated lazily
+)
+def test_resumes_from_a_checkpoint_with_the_same_weights(tmp_path: Path, killed_at: int, batch_size: int) -> None:
     logged, held = some_log(500), np.random.default_rng(1).random(500) < 0.2
-    spec = MF(name="m", dims=4, epochs=4, batch_size=20, patience=9)
+    spec = MF(name="m", dims=4, epochs=4, batch_size=batch_size, patience=9)
     held_out = make_sampler(UniformNegatives(), logged.where(held), logged)
     whole, expected = trained(spec, logged.where(~held), held_out)
     task, steps = task_of(spec, logged.where(~held), held_out), 0
@@ -210,7 +216,15 @@ def test_a_checkpoint_of_another_config_or_broken_is_an_error(tmp_path: Path) ->
 def test_stops_on_a_metric_of_held_out_positives() -> None:
     logged, held = some_log(700), np.random.default_rng(1).random(700) < 0.3
     spec = MF(
-        name="m", dims=8, epochs=40, batch_size=50, learning_rate=0.02, patience=2, stop_on="ndcg@5", sampler=Observed()
+        name="m",
+        dims=8,
+        epochs=40,
+        batch_size=50,
+        learning_rate=0.02,
+        patience=2,
+        stop_on="ndcg@5",
+        sampler=Observed(),
+        weight_decay=0.01,
     )
     seen, kept_back = logged.where(~held), logged.where(held)
     metric = HeldOutMetric("m", spec.stop_on, seen, kept_back)
@@ -245,3 +259,73 @@ def test_bfloat16_learns_the_same_to_its_precision() -> None:
     assert half.losses != exact.losses
     assert half.losses[0] == pytest.approx(exact.losses[0], rel=0.02)
     assert half.losses[-1] < half.losses[0] / 2
+
+
+@pytest.mark.parametrize("sampler", [UniformNegatives(), HardNegatives(hardest=2, drawn=6)])
+def test_lazy_tables_learn_the_same_as_whole_ones(
+    monkeypatch: pytest.MonkeyPatch, sampler: UniformNegatives | HardNegatives
+) -> None:
+    logged = some_log(500)
+    spec = MF(name="m", dims=4, epochs=5, batch_size=3, weight_decay=0.1, sampler=sampler)
+    lazy, of_lazy = trained(spec, logged)
+    assert lazy.user.sparse
+    assert lazy.item.sparse
+    monkeypatch.setattr("models.used_rows.LAZY", 10**9)
+    whole, of_whole = trained(spec, logged)
+    assert not whole.user.sparse
+    assert of_lazy.losses == pytest.approx(of_whole.losses, rel=1e-3)
+    for left, right in zip(lazy.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=2e-3)
+    assert whole.user.weight.abs().mean() > 0.05
+
+
+def test_more_decay_makes_shorter_vectors() -> None:
+    specs = [MF(name="m", dims=4, epochs=20, batch_size=20, weight_decay=decay) for decay in (0.0, 0.05, 0.2)]
+    norms = [float(trained(spec, some_log(500))[0].user.weight.detach().norm()) for spec in specs]
+    assert norms[0] > norms[1] > 2 * norms[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "size", "epochs", "decay"),
+    [
+        (0, 128, 3000, 0.1),
+        (40, 128, 3000, 0.1),
+        (5_000, 256, 150, 0.0636),
+        (28_000, 2048, 215, 0.0269),
+        (10**6, 2048, 60, 0.0045),
+    ],
+)
+def test_the_schedule_follows_from_the_number_of_rows(n_rows: int, size: int, epochs: int, decay: float) -> None:
+    pairs = Logged(*(np.zeros(n_rows, np.int64),) * 2, np.ones(n_rows, bool), np.ones(n_rows), 1, 1)
+    training = make_sampler(Observed(), pairs, pairs)
+    assert schedule_of(MF(name="m"), training) == (size, epochs, pytest.approx(decay, rel=1e-2))
+    assert schedule_of(MF(name="m", batch_size=7, epochs=2, weight_decay=0.5), training) == (7, 2, 0.5)
+
+
+def test_patience_has_to_pass_in_steps_too() -> None:
+    rng = np.random.default_rng(0)
+    logged = some_log(600)._replace(positive=rng.random(600) < 0.5)  # noise: more training is worse
+    held = rng.random(600) < 0.3
+    held_out = make_sampler(Observed(), logged.where(held), logged)
+    settings: dict[str, Any] = {"dims": 8, "epochs": 100, "batch_size": 32, "learning_rate": 0.05, "weight_decay": 0.0}
+    steps = -(-int((~held).sum()) // 32)
+    for patience_steps in (0, 200):
+        spec = MF(name="m", patience=2, patience_steps=patience_steps, sampler=Observed(), **settings)
+        _, result = trained(spec, logged.where(~held), held_out)
+        assert result.epochs - result.best_epoch == max(2, -(-patience_steps // steps))
+
+
+def test_a_schedule_that_did_not_suit_the_data_is_told() -> None:
+    logged, held = some_log(600), np.random.default_rng(0).random(600) < 0.3
+    held_out = make_sampler(Observed(), logged.where(held), logged)
+
+    def warning(**settings: Any) -> str:
+        spec = MF(name="m", dims=4, sampler=Observed(), **settings)
+        return trained(spec, logged.where(~held), held_out)[1].warning or ""
+
+    assert "still getting better in the last of 2 epochs. Raise epochs" in warning(epochs=2, batch_size=10)
+    assert re.search(
+        r"kept are those after \d+ steps", warning(batch_size=300, learning_rate=2.0, weight_decay=0, epochs=30)
+    )
+    spec = MF(name="m", dims=4, epochs=3, batch_size=50, learning_rate=1e-7, sampler=Observed())
+    assert "the loss hardly moved in 36 steps" in (trained(spec, some_log(600))[1].warning or "")

@@ -21,7 +21,7 @@ WORLD = World(users=2000, items=800, exposures=10, seed=11)
 MODELS = [
     {"model": "popularity"},
     {"model": "mf", "sampler": {"per_positive": 2}, "stop_on": "loss", "patience": 3},
-    {"model": "mf_ips", "weight_decay": 7e-5, "stop_on": "loss", "patience": 3},
+    {"model": "mf_ips", "weight_decay": 0.07, "stop_on": "loss", "patience": 3},
 ]
 
 

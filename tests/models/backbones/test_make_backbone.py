@@ -47,7 +47,7 @@ def trained(backbone: Backbone, logged: Logged, steps: int) -> float:
     """Makes steps on all logged pairs; returns the last loss without the backbone's own term."""
     users, items = torch.from_numpy(logged.users), torch.from_numpy(logged.items).unsqueeze(1)
     labels = torch.from_numpy(logged.positive.astype(np.float32)).unsqueeze(1)
-    optimizer, generator = Adam(backbone.parameters(), 0.03, 0.0), torch.Generator().manual_seed(0)
+    optimizer, generator = Adam(list(backbone.parameters()), 0.03), torch.Generator().manual_seed(0)
     for _ in range(steps):
         numbers, own = backbone.train_batch(users, items, noise(len(users), generator))
         optimizer.step(
