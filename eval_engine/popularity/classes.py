@@ -73,8 +73,8 @@ class PopularityClasses(NamedTuple):
 def popularity_classes(counts: npt.ArrayLike, method: Method = "elbow", share: float = LOW_SHARE) -> PopularityClasses:
     """The class of each item: unseen, low, middle or high; counts: the number of training positives of each item.
 
-    >>> popularity_classes([1] * 80 + [20], method="share").n_low
-    80
+    >>> popularity_classes([1] * 20 + [80], method="share").n_low
+    20
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.dtype.kind not in "iuf":

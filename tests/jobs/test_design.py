@@ -25,8 +25,11 @@ def planned(run, spark, **section):
 
 
 @pytest.fixture
-def ranked(own_lake):
-    own_lake.config = dict(own_lake.config)
+def ranked(own_lake, tmp_path):
+    own_lake.config, own_lake.folder = (
+        dict(own_lake.config),
+        tmp_path,
+    )  # the inputs of the finished run stay as they are
     return own_lake
 
 

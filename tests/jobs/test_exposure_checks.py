@@ -47,7 +47,7 @@ def follow(run: Any, appeal: np.ndarray, unseen: bool) -> None:
 
 
 def test_good_data_passes(finished_run: Any, spark: SparkSession) -> None:
-    assert "scores of a: " in finished_run.said_by_rank
+    assert "scores of a, scores of b: " in finished_run.said_by_rank
     assert "uniform_exposure" not in finished_run.said_by_rank
     rows = checks(finished_run, spark)
     assert {rule: row["verdict"] for rule, row in rows.items()} == dict.fromkeys(

@@ -88,6 +88,12 @@ def test_its_run_reads_the_same_in_every_reader_after_a_new_run(lake: Path, spar
     assert dataset is not None
 
 
+CHANGED = {  # intervals, chances and verdicts have other formulas since; of balanced URE the values too (CHANGELOG)
+    *("low", "high", "ties_low", "ties_high", "bootstrap_error", "bootstrap_low", "bootstrap_high", "chance_best"),
+    *("p", "p_holm", "p_bh", "p_a_no_worse", "p_b_no_worse", "users_needed", "verdict", "reason"),
+}
+
+
 @pytest.mark.parametrize("table", [ESTIMATES, COMPARISONS], ids=lambda table: table.name)
 def test_a_new_run_of_the_same_inputs_has_the_same_numbers(lake: Path, table: Table) -> None:
     key = [name for name in table.key if name not in ("run_id", "slice")]
@@ -102,6 +108,6 @@ def test_a_new_run_of_the_same_inputs_has_the_same_numbers(lake: Path, table: Ta
     before, after = by_key(stored(table)), by_key(stored(table, lake, "after"))
     for place, row in before.items():
         for name, value in row.items():
-            if not isinstance(value, str):
+            if not isinstance(value, str) and name not in CHANGED and "ure_balanced" not in place:
                 expected = value if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)
                 assert after[place][name] == expected, (place, name)

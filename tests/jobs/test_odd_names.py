@@ -54,7 +54,7 @@ def test_a_run_goes_through_and_its_names_are_readable_everywhere(small_run: Any
         stage(spark, config, console)
     text = said.getvalue()
     assert f"Ranking b, {MODEL_SHOWN}" in text
-    assert f"scores of {MODEL_SHOWN}: " in text
+    assert f"scores of {MODEL_SHOWN}, scores of b: " in text
     assert f"user_id={USER_SHOWN}" in text
     assert f"b, {MODEL_SHOWN} already ranked" in text
     assert not CONTROL.search(text)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.lake.lake import Lake
-from eval_engine.tables import PROPENSITY_USERS, TABLES, TRIALS, Table
-from jobs import gate, merge
+from eval_engine.tables import BQS, PROPENSITY_USERS, TABLES, TRIALS, Table
+from jobs import design, gate, merge
 from jobs.cli import load
 from jobs.train import run as train
 
@@ -29,6 +29,8 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
     run.config["evaluate"]["user_metrics"] = True
     run.hold_out()
     run.config["propensity"] = {"method": "power", "gamma": 1.0}
+    run.config["design"] = {"exposures": 6, "uniform": 2, "cutoffs": [3]}
+    run.config["popularity"] = {"method": "quantile"}
     run.config["test_sets"] = [{"strategy": "WTD_H", "draws": 2, "pairs": True}]
     twice = pa.concat_tables([run.tables["exposures"], run.tables["exposures"].slice(0, 1)])
     run.tables["exposures"] = twice
@@ -41,6 +43,7 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> An
     config = load(run.folder / "run.yaml")
     train(config, Console(quiet=True))
     run.run(spark)
+    design.run(spark, config, Console(quiet=True))
     for stage in (merge, gate):
         stage.run(config, Console(quiet=True))
     return run
@@ -76,7 +79,7 @@ def test_every_reader_reads_the_same(odd_run: Any, spark: SparkSession, table: T
         assert table.name in ("agreement", "study_estimates")  # of studies only
         return
     expected = texts(DeltaTable(uri).to_pyarrow_table())
-    assert expected or table == PROPENSITY_USERS  # of one method only: tests/jobs/test_propensity.py
+    assert expected or table in (PROPENSITY_USERS, BQS)  # tests/jobs/test_propensity.py, test_bqs.py
     for column in table.partitions:
         assert not pc.any(pc.is_null(DeltaTable(uri).to_pyarrow_table().column(column))).as_py()
     lake, run_id = Lake(spark, odd_run.config["lake"]), odd_run.config["run_id"]

@@ -174,7 +174,7 @@ def test_a_study_of_logged_feedback_evaluates_other_propensities_of_the_same_sco
     [
         ({"propensity": None}, "the section propensity is needed"),
         ({"study": {"kind": "simpson", "show": {"kind": "equal_width", "n": 9}}}, "n: 9} is not among evaluate.strata"),
-        ({"study": {"kind": "paradox"}}, "kind is ure, simpson or wtd"),
+        ({"study": {"kind": "paradox"}}, "kind is ure, simpson, wtd or bqs"),
     ],
 )
 def test_a_study_of_logged_feedback_that_cannot_be_made(change: dict[str, Any], message: str, small_run: Any) -> None:

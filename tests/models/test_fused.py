@@ -107,6 +107,8 @@ def expected_row(run: Run, scores: npt.NDArray[np.float32], user: int, model: st
             "scored": len(candidates),
         }
     ranked = sorted((mine[item] for item in frames[run.frame]), reverse=True)
+    none: dict[str, Any] = {key: [] for key in ("items", "values", "scores", "above", "tied")} | {"probabilities": None}
+    row["designed"] = none | {"candidates": len(frames[run.frame]), "scored": len(frames[run.frame])}
     row["random"] |= {"k": list(CUTOFFS), "thresholds": [([*ranked, -np.inf])[min(k, len(ranked))] for k in CUTOFFS]}
     first = sorted(left, key=lambda item: (-mine[item], item))[:TOP]
     row["top"] = {"items": [ITEM_IDS[item].as_py() for item in first], "scores": [mine[item] for item in first]}

@@ -26,8 +26,9 @@ def test_numbers_of_a_small_case():
 
 def test_types():
     facts = rank_facts(np.zeros((2, 3), np.float16), items=np.array([[0, 1], [2, 0]]))
-    assert [x.dtype for x in facts[:-1]] == [np.int64, np.float64, np.float32, np.int32, np.int32, np.int32]
+    assert [x.dtype for x in facts[:6]] == [np.int64, np.float64, np.float32, np.int32, np.int32, np.int32]
     assert facts.probability is None
+    assert facts.in_uniform is None
     assert facts.value.tolist() == [1, 1, 1, 1]
     assert rank_facts(np.zeros((1, 3)), items=[[1]]).score.dtype == np.float64
 

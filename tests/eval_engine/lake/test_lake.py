@@ -19,8 +19,12 @@ from eval_engine.lake.delta_table import changed_rules, fields_of
 from eval_engine.lake.lake import Lake
 from eval_engine.tables import (
     AGREEMENT,
+    BQS,
     ESTIMATES,
+    EXPOSURE_PLAN,
     GATES,
+    POPULARITY,
+    POPULARITY_CLASSES,
     PROPENSITIES,
     PROPENSITY_CALIBRATION,
     PROPENSITY_FITS,
@@ -57,7 +61,11 @@ OTHERS = (
     TEST_SET_ITEMS,
     TEST_SET_PAIRS,
     GATES,
-)  # tests/jobs/: test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py, test_gate.py
+    POPULARITY,
+    POPULARITY_CLASSES,
+    BQS,
+    EXPOSURE_PLAN,
+)  # tests/jobs/: test_popularity.py, test_bqs.py, test_design.py, test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py, test_gate.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}

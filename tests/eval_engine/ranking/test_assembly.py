@@ -175,7 +175,7 @@ def test_every_list_is_planned_once_where_it_lies(tmp_path: Path, text: bool, n_
     assert facts.apart == len(set(places) - set(whole)) > 0
     assert {row["user_id"] for row in found["labels"]} == {user for _, user in apart}
     assert facts.users == {"d": len(world.dense), "k": len(world.kept), "l": 60, "m": 60}
-    assert facts.label_rows == {"random": 150, "heldout": 20, "truth": 0, "feedback": 120}
+    assert facts.label_rows == {"random": 150, "heldout": 20, "truth": 0, "designed": 0, "feedback": 120}
 
 
 def test_what_breaks_a_rule_is_counted_with_the_first_example(tmp_path: Path) -> None:

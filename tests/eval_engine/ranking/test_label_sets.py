@@ -121,6 +121,10 @@ class Nasty:
         ranked = sorted((scores[j] for j in frame if j in scored), reverse=True)
         tau = [-np.inf if k >= len(frame) else ranked[k] if k < len(ranked) else None for k in (1, 7)]
         row["random"] |= {"k": [1, 7], "thresholds": tau}
+        none: dict[str, Any] = {key: [] for key in ("items", "values", "scores", "above", "tied")} | {
+            "probabilities": None
+        }
+        row["designed"] = none | {"candidates": len(frame), "scored": len(scored & set(frame))}
         top = sorted((j for j in left if j in scored), key=lambda j: (-scores[j], j))[:8]
         row["top"] = {"items": [items[j] for j in top], "scores": [scores[j] for j in top]}
         return row | {"problem": None}

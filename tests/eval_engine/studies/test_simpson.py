@@ -157,7 +157,7 @@ def test_a_study_without_a_kind_is_that_of_ure() -> None:
     study = read({"kind": "simpson", "propensities": {"fitted": {"method": "power"}}})
     assert isinstance(study, SimpsonStudy)
     assert read(study.model_dump()) == study
-    with pytest.raises(ValidationError, match="kind is ure, simpson or wtd"):
+    with pytest.raises(ValidationError, match="kind is ure, simpson, wtd or bqs"):
         read({"kind": "paradox"})
     with pytest.raises(ValidationError, match="is the name of the run's own"):
         read({"kind": "simpson", "own": "x", "propensities": {"x": {"method": "logged"}}})
