@@ -322,7 +322,7 @@ def popularity_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Popular
         )
     assert config.inputs.feedback is not None
     feedback = read_input(spark, "feedback", config.inputs.feedback, pair_columns("feedback"))
-    return popularity_tables(rows[0], lake.read(POPULARITY, config.run_id), feedback)
+    return popularity_tables(rows[0], lake.read_files(POPULARITY, config.run_id), feedback)
 
 
 @contextmanager
@@ -339,7 +339,7 @@ def tables_of(
             "`staging`, a folder that they can write and read."
         )
     folder = f"{config.staging or f'{config.lake}/_staging'}/{folder_name(config.run_id)}/slices-{uuid4().hex}"
-    id_type = dict(lake.read(RANKS, config.run_id).dtypes)["user_id"].upper()
+    id_type = lake.id_type(RANKS, "user_id", config.run_id)
     try:
         yield read_slices(spark, config.slices, config.item_values, id_type, folder, sources)
     finally:

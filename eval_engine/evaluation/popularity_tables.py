@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from eval_engine.estimators.metrics.parity import CLASSES
 from eval_engine.evaluation.slice_tables import SourceTable
 from eval_engine.evaluation.spec import POPULARITY, PopularityRule
+from eval_engine.popularity.classes import CLASSES as ALL_CLASSES
 from eval_engine.storage.keyed_table import KeyedTable
 
 COUNTS, TRAINED = "popularity counts", "training pairs by class"  # names of source tables
@@ -37,10 +38,11 @@ def popularity_tables(row: Mapping[str, Any], items: DataFrame, feedback: DataFr
     trained = pairs.groupBy("user_id").agg(*by_class)
     counts = items.select("item_id", F.col("count").cast("double").alias("count"), low)
     classes = items.select("item_id", F.col("class").alias(POPULARITY))
+    present = tuple(sorted(name for name in ALL_CLASSES if row[f"n_{name}"]))
     return PopularityTables(
         row,
         (
-            SourceTable(POPULARITY, "item", classes, (POPULARITY,), True),
+            SourceTable(POPULARITY, "item", classes, (POPULARITY,), True, present),
             SourceTable(COUNTS, "item", counts, ("count", "low"), False),
             SourceTable(TRAINED, "user", trained, CLASSES, False),
         ),

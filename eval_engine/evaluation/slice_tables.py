@@ -1,7 +1,7 @@
 """The source tables of slices, prepared for workers: values become codes, ids become keys (keyed_table.py).
 
-Two Spark jobs for all tables together: one collects the distinct values of each column, one writes codes to files. Rows
-go through one shuffle by id, which detects duplicate ids in a table.
+Two Spark jobs for all tables together: one collects the distinct values of the columns whose values are not known, one
+writes codes to files. Rows go through one shuffle by id, which detects duplicate ids in a table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +41,7 @@ class SourceTable(NamedTuple):
     rows: DataFrame  # id, and the columns
     columns: tuple[str, ...]
     coded: bool  # columns are values of slices, not numbers
+    values: tuple[str, ...] | None = None  # of a coded table's one column, if they are known; sorted
 
 
 class SlicesRead(NamedTuple):
@@ -118,9 +119,10 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
 
 def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
     """The sorted values of each slicing; an error if there are too many."""
-    coded = [table for table in tables if table.coded]
+    known = {table.columns[0]: table.values for table in tables if table.values is not None}
+    coded = [table for table in tables if table.coded and table.values is None]
     if not coded:
-        return {}
+        return known
 
     def distinct(columns: tuple[str, ...]) -> Worker:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,7 +162,7 @@ def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
                     "called. "
                     "Use NULL itself, or another word."
                 )
-    return {name: tuple(sorted(values)) for name, values in found.items()}
+    return known | {name: tuple(sorted(values)) for name, values in found.items()}
 
 
 def _stored(

@@ -153,6 +153,11 @@ def partitions_of(uri: str, where: dict[str, str]) -> list[dict[str, str]]:
     return DeltaTable(delta_uri(uri)).partitions(file_pruning_predicate=filters)
 
 
+def id_types_of(uri: str, name: str) -> list[str]:
+    """The type of a column of ids, BIGINT or STRING, as a list of one."""
+    return [IDS[str(pa.schema(DeltaTable(delta_uri(uri)).schema().to_arrow()).field(name).type)]]
+
+
 class StoredFile(NamedTuple):
     """A file of a table, as the table's log names it."""
 

@@ -22,17 +22,28 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from eval_engine.config import check_run_id
 from eval_engine.errors import LakeError, PlumblineError, as_operator_error
 from eval_engine.lake.commits import Expected, active_files, commit_files, delta_uri, replace_files
-from eval_engine.lake.delta_table import StoredFile, files_of, first_line, make_table, partitions_of, rows_of
+from eval_engine.lake.delta_table import (
+    StoredFile,
+    files_of,
+    first_line,
+    id_types_of,
+    make_table,
+    partitions_of,
+    rows_of,
+)
 from eval_engine.lake.part_files import MANIFEST, Target, WrittenFile, files_of_manifest, write_few, writing
 from eval_engine.lake.rows import Row, as_dicts, write_rows
 from eval_engine.lake.spark_table import has_table, make_spark_table, quoted, with_new_columns
@@ -40,7 +51,7 @@ from eval_engine.lake.vacuum import remove_leftovers
 from eval_engine.spark.object_store import check_store
 from eval_engine.spark.running_tasks import wait_for_tasks
 from eval_engine.spark.worker_types import Worker
-from eval_engine.storage.stored_file import full_path, located
+from eval_engine.storage.stored_file import full_path, located, open_file
 from eval_engine.tables import Table
 
 log = logging.getLogger(__name__)
@@ -169,6 +180,22 @@ class Lake:
                 "right lake."
             )
         return with_new_columns(self.spark.table(self.name(table)), table).where(F.col("run_id") == run_id)
+
+    def id_type(self, table: Table, name: str, run_id: str) -> str:
+        """The stored type of a column of ids, BIGINT or STRING."""
+        stored = self._by_delta_rs(table, lambda uri: id_types_of(uri, name))
+        return stored[0] if stored else dict(self.read(table, run_id).dtypes)[name].upper()
+
+    def read_files(self, table: Table, run_id: str) -> DataFrame:
+        """One run's rows without run_id, from the files that the table's log names: Delta starts a job for each read to
+        find them. For a table whose files have all its columns. Where only Spark can name the files, Delta reads.
+        """
+        files = self.files(table, run_id)
+        if not files:
+            return self.read(table, run_id).drop("run_id")
+        with self._with_remedy(table), open_file(files[0].path) as handle:
+            schema = StructType([StructField(f.name, from_arrow_type(f.type)) for f in pq.read_schema(handle)])
+        return self.spark.read.schema(schema).parquet(*[file.path for file in files])
 
     def replace(self, table: Table, rows: DataFrame, where: dict[str, str], except_models: Sequence[str] = ()) -> None:
         """Put rows in place of those that match `where` (run_id at least), except some models'; creates the table."""

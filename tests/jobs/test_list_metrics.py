@@ -1,16 +1,31 @@
 """Metrics of top lists by class of popularity, in a whole run, against loops over its tables."""
 
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from eval_engine import popularity_classes
+from eval_engine.config import Slices
 from eval_engine.errors import ConfigError
+from eval_engine.evaluation.popularity_tables import popularity_tables
+from eval_engine.evaluation.slice_tables import read_slices
 
-METRICS = ["arp", "aplt", "aclt", "tail_share", "novelty", "exposure_share", "p_rsp", "p_rsp_by_user", "p_reo"]
-METRICS += ["p_reo_by_user", "ndcg_compressed", "sampled_hit_rate(negatives=5)", "raw_recall", "recall", "ndcg"]
+OF_LISTS = ["arp", "aplt", "aclt", "tail_share", "novelty", "exposure_share", "p_rsp", "p_rsp_by_user"]
+METRICS = [
+    *OF_LISTS,
+    "p_reo",
+    "p_reo_by_user",
+    "ndcg_compressed",
+    "sampled_hit_rate(negatives=5)",
+    "raw_recall",
+    "recall",
+    "ndcg",
+]
 K = 3
 
 
@@ -148,6 +163,44 @@ def test_sampled_hit_rate_leaves_the_other_held_out_positives_out(popular: Any, 
         part = name if name == "all" else f"popularity={name}"
         row = found["holdout", "sampled_hit_rate(negatives=5)", K, part]
         assert row["value"] == pytest.approx(hits / n, rel=1e-9)
+
+
+def test_spark_jobs_are_few_and_do_not_grow_with_metrics(
+    popular: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jobs import evaluate
+    from jobs.cli import load
+    from jobs.run_config import RunConfig
+
+    def n_jobs(metrics: list[str]) -> int:
+        config = RunConfig.model_validate(asked | {"evaluate": asked["evaluate"] | {"metrics": metrics}})
+        before = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+        evaluate.run(spark, config, Console(file=StringIO()))
+        return spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs() - before
+
+    monkeypatch.setattr(evaluate, "SMALL_BYTES", 0)  # statistics by Spark, as of large ranks
+    asked = load(popular.folder / "run.yaml").model_dump()
+    jobs_of_one = n_jobs(["arp@3"])
+    assert 0 < jobs_of_one <= 3  # lookup of classes, groupBy of feedback, statistics
+    assert n_jobs([f"{name}@{k}" for name in OF_LISTS for k in (1, 2, 3, 5, 9)]) == jobs_of_one
+    jobs_with_labels = n_jobs(["recall@3"])
+    assert jobs_with_labels <= 4  # and the count of users by label sets
+    assert n_jobs(popular.config["evaluate"]["metrics"]) == jobs_with_labels  # the last: other tests read its tables
+
+
+def test_a_class_without_items_is_no_slice(spark: SparkSession, tmp_path: Path) -> None:
+    items = spark.createDataFrame(
+        [(1, 0, "unseen"), (2, 4, "low"), (3, 9, "high")], "item_id BIGINT, count BIGINT, class STRING"
+    )
+    pairs = spark.createDataFrame([(7, 2), (7, 3), (8, 3)], "user_id BIGINT, item_id BIGINT")
+    row = {"n_unseen": 1, "n_low": 1, "n_middle": 0, "n_high": 1, "n_users": 2}
+    made = popularity_tables(row, items, pairs)
+    known = read_slices(spark, Slices(), (), "BIGINT", str(tmp_path / "known"), made.sources)
+    looked_up = [source._replace(values=None) for source in made.sources]
+    found = read_slices(spark, Slices(), (), "BIGINT", str(tmp_path / "found"), looked_up)
+    assert known.slicings == found.slicings
+    assert known.slicings[0].values == ("high", "low", "unseen")
+    assert known.n_items == found.n_items
 
 
 def test_models_are_not_compared_where_more_is_not_better(popular: Any, spark: SparkSession) -> None:

@@ -93,6 +93,24 @@ def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSe
         assert ours
 
 
+@pytest.mark.parametrize(("id_type", "ids"), [("BIGINT", [7, 8]), ("STRING", ["x", "y"])])
+def test_files_of_a_table_are_read_as_delta_reads_them(
+    tmp_path: Path, spark: SparkSession, id_type: str, ids: list[Any]
+) -> None:
+    lake = Lake(spark, str(tmp_path))
+    for run_id, count in (("day-1", 3), ("day-1", 5), ("a:2+b", 9)):  # the second takes the place of the first
+        rows = [{"item_id": one, "count": count, "class": "low"} for one in ids]
+        lake.put(POPULARITY, rows, {"run_id": run_id}, id_type)
+    for run_id in ("day-1", "a:2+b", "day-3"):
+        found, expected = lake.read_files(POPULARITY, run_id), lake.read(POPULARITY, run_id).drop("run_id")
+        assert found.dtypes == expected.dtypes
+        assert sorted(found.collect()) == sorted(expected.collect())
+    assert sorted(map(tuple, lake.read_files(POPULARITY, "day-1").collect())) == [(one, 5, "low") for one in ids]
+    assert lake.id_type(POPULARITY, "item_id", "day-1") == id_type
+    with pytest.raises(LakeError, match=r"There is no table .*ranks` yet"):
+        lake.id_type(RANKS, "user_id", "day-1")
+
+
 def test_processes_that_read_a_table_end_as_they_should(finished_run: Any) -> None:
     read = (
         "from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import RUNS; "
