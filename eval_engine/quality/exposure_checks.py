@@ -4,6 +4,8 @@
                           (statistics/uniformity.py)
     overlap               exposures that are logged pairs too: none with frame unseen; with all_items, as many as
                           independent drawing gives
+    probability_sums      the sum of 1 / exposure_probability over a user's exposures, compared with the user's number
+                          of candidates (probability_sums.py)
     score_coverage        share of users with exposures that every model scored
     positives_per_user    share of users with a positive among their exposures
 
@@ -14,6 +16,7 @@ are kept to 6 digits. docs/checks.md has the remedies.
 """
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -21,16 +24,17 @@ from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
 from eval_engine.quality.check_words import MEANING, REMEDY
+from eval_engine.quality.probability_sums import FARTHEST, frame_sum
 from eval_engine.quality.quality_row import QualityRow
 from eval_engine.ranking.exposure_counts import UNIT, WORST, BadItem, add_blocks, block_size, from_json, sums_of
 from eval_engine.ranking.rank import Assembled
-from eval_engine.statistics.exposure_moments import Overlap
+from eval_engine.statistics.exposure_moments import Frames, Overlap
 from eval_engine.statistics.uniformity import both, chi_square, overlap_p, rounded, two_sided
 
 PASS, WARN, FAIL, NOT_APPLICABLE = "pass", "warn", "fail", "not applicable"
 REPORTED, STOPPED = "reported", "stopped"
 STOPS = {"nothing": (), "fail": (FAIL,), "warn": (FAIL, WARN)}  # verdicts that stop a run, by checks.stop_on
-FEW_USERS = 30  # with a positive: with fewer, intervals are too narrow
+FEW_USERS = 30  # with a positive, or with exposures: with fewer, intervals are too narrow
 BY_PROBABILITY = "exposures have an exposure_probability each, so they need not be drawn uniformly."
 
 
@@ -52,13 +56,14 @@ def exposure_checks(
         rules = (("exposures", "uniform_exposure"), ("exposures", "overlap"), ("scores", "score_coverage"))
         return [
             QualityRow(table, rule, 0, "Not tested: the run has no random exposures.", REPORTED, NOT_APPLICABLE)
-            for table, rule in (*rules, ("exposures", "positives_per_user"))
+            for table, rule in (*rules, ("exposures", "positives_per_user"), ("exposures", "probability_sums"))
         ]
     return [
         _uniform(spark, assembled, frame, level),
         _overlap(assembled, frame, has_feedback, level),
         _coverage(assembled.facts.exposed),
         _positives(assembled.facts.exposed),
+        _probabilities(assembled),
     ]
 
 
@@ -195,4 +200,40 @@ def _positives(exposed: dict[str, int]) -> QualityRow:
     verdict = FAIL if not liked else WARN if liked < FEW_USERS else PASS
     return QualityRow(
         "exposures", "positives_per_user", n, f"{sentence}.", REPORTED, verdict, rounded(liked / max(users, 1))
+    )
+
+
+def _probabilities(assembled: Assembled) -> QualityRow:
+    exposed = assembled.facts.exposed
+    n = exposed.get("n_exposures", 0)
+    users = exposed.get("n_users", 0)
+    if "random" not in assembled.ranking.probabilities or users < FEW_USERS:
+        why = (
+            f"{users:,} users with exposures are fewer than {FEW_USERS}."
+            if "random" in assembled.ranking.probabilities
+            else "exposures have no exposure_probability."
+        )
+        return QualityRow("exposures", "probability_sums", n, f"Not tested: {why}", REPORTED, NOT_APPLICABLE)
+    d, dd, ddd = (Fraction(exposed[f"frame_{name}"], int(UNIT)) for name in Frames._fields)
+    found = frame_sum(users, exposed["n_users_one"], exposed["n_users_two"], (d, dd, ddd))
+    sentence = (
+        f"The sum of 1 / exposure_probability over a user's exposures is {1 + found.mean:.4g} times the user's number "
+        f"of candidates, in the mean over {users:,} users (standard error {found.se:.2g}; "
+        f"{exposed['n_candidates'] / users:,.1f} candidates a user)"
+    )
+    if found.off:
+        cause = (
+            "probabilities are too small, or of other draws"
+            if found.mean > 0
+            else "probabilities are too large, exposures are missing, or some candidates cannot be shown"
+        )
+        sentence += f", and should be 1 within {FARTHEST:.0f} standard errors: {cause}"
+    return QualityRow(
+        "exposures",
+        "probability_sums",
+        n,
+        f"{sentence}.",
+        REPORTED,
+        FAIL if found.off else PASS,
+        rounded(1 + found.mean),
     )

@@ -8,7 +8,8 @@ counts per item, which stay with the workers.
 
 An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only
 pairs that there are need to be looked at. Seen is what `feedback` has: a held-out pair is a candidate. Users who were
-shown all of their candidates drew nothing: they do not count. Everything that adds up over users is an integer: per
+shown all of their candidates drew nothing: they do not count. Of exposures with probabilities, the powers of d in
+statistics/exposure_moments.py are counted, of all users who were shown anything. Everything that adds up over users is an integer: per
 item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
 """
 
@@ -27,7 +28,7 @@ from eval_engine.ranking.settings import Ranking
 from eval_engine.spark.arrow_blobs import Ints, decode
 from eval_engine.spark.binary_lists import unpack
 from eval_engine.spark.worker_types import Worker
-from eval_engine.statistics.exposure_moments import Draws, deviance, draws, overlap
+from eval_engine.statistics.exposure_moments import Draws, deviance, draws, frames, overlap
 
 BLOCKS, LEAST_ITEMS = 64, 2**16
 WORST = 5
@@ -104,6 +105,18 @@ def counted(
         chance = overlap(exposed[shown], n_trained[shown], n_items)
         found |= {"overlap": int(both.size)} | {
             f"overlap_{name}": total(term) for name, term in chance._asdict().items()
+        }
+    random = labels.column("random")
+    if random.type.get_field_index("probabilities") >= 0:
+        with np.errstate(over="ignore"):  # 1 / p of the least p is inf, and cut
+            inverse = np.bincount(
+                user, 1 / unpack(random.field("probabilities"), np.float64)[1], minlength=exposed.size
+            ).astype(np.float64)
+        of_frame = frames(inverse[shown], candidates[shown])
+        found |= {f"frame_{name}": total(term) for name, term in of_frame._asdict().items()} | {
+            "n_candidates": int(candidates[shown].sum()),
+            "n_users_one": int((exposed == 1).sum()),
+            "n_users_two": int((exposed == 2).sum()),
         }
     counts = np.zeros((1 + len(ITEM_SUMS), n_items), np.int64)
     counts[0] = np.bincount(position[drew[user]], minlength=n_items)

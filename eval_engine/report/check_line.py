@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from eval_engine.plain_text import plain
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
-ORDER = ("uniform_exposure", "overlap", "positives_per_user", "score_coverage")
+ORDER = ("uniform_exposure", "overlap", "probability_sums", "positives_per_user", "score_coverage")
 
 
 class CheckLine(NamedTuple):

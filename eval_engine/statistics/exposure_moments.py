@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
+MOST = 4096.0
 
 
 class Draws(NamedTuple):
@@ -63,6 +64,20 @@ def overlap(exposed: Ints, logged: Ints, n_items: int) -> Overlap:
     mean = e * share
     variance = mean * (1 - share) * (n - e) / max(n - 1, 1)
     return Overlap(mean, variance, variance * (n - 2 * e) * (1 - 2 * share) / max(n - 2, 1))
+
+
+class Frames(NamedTuple):
+    """Powers of d = (sum of 1 / p over a user's exposures) / (the user's candidates) - 1, per user or summed over users."""
+
+    d: Any
+    dd: Any
+    ddd: Any
+
+
+def frames(inverse: Floats, candidates: Ints) -> Frames:
+    """The terms of each user; inverse: the sum of 1 / p. d is cut at MOST, so that sums of its powers stay exact."""
+    d = np.minimum(inverse / np.asarray(candidates, np.float64) - 1, MOST)
+    return Frames(d, d**2, d**3)
 
 
 def deviance(observed: Floats, mean: Floats, events: Floats) -> Floats:

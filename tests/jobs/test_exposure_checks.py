@@ -52,7 +52,7 @@ def test_good_data_passes(finished_run: Any, spark: SparkSession) -> None:
     rows = checks(finished_run, spark)
     assert {rule: row["verdict"] for rule, row in rows.items()} == dict.fromkeys(
         ("uniform_exposure", "overlap", "score_coverage", "positives_per_user"), "pass"
-    )
+    ) | {"probability_sums": "not applicable"}
     assert {row["action"] for row in rows.values()} == {"reported"}
     uniform = rows["uniform_exposure"]
     assert uniform["n_rows"] == USERS * EXPOSED
@@ -115,7 +115,7 @@ def test_exposures_of_unseen_items_declared_as_of_all_are_caught(small_run: Any,
     follow(small_run, np.zeros(ITEMS), unseen=False)
     ranked(small_run, spark)
     rows = checks(small_run, spark)
-    assert {row["verdict"] for row in rows.values()} == {"pass"}
+    assert {row["verdict"] for rule, row in rows.items() if rule != "probability_sums"} == {"pass"}
     both = sum(len(set(a) & set(b)) for a, b in zip(small_run.exposed.tolist(), small_run.logged.tolist(), strict=True))
     assert rows["overlap"]["example"].startswith(f"{both} of 240 exposures are logged pairs too")
 
@@ -150,9 +150,31 @@ def test_exposures_with_probabilities_are_not_tested_for_uniformity(small_run: A
     follow(small_run, np.where(np.arange(ITEMS) < 8, 2.0, 0.0), unseen=True)
     exposures = small_run.tables["exposures"]
     small_run.tables["exposures"] = exposures.append_column(
-        "exposure_probability", pa.array(np.full(exposures.num_rows, 0.2))
+        "exposure_probability", pa.array(np.full(exposures.num_rows, 0.24))
     )
     ranked(small_run, spark)
+    row = checks(small_run, spark)["probability_sums"]
+    assert (row["verdict"], row["statistic"], row["n_rows"]) == ("pass", 1.0, 240)  # 6 of 25 candidates
     row = checks(small_run, spark)["uniform_exposure"]
     assert (row["verdict"], row["p"]) == ("not applicable", None)
     assert "exposure_probability" in row["example"]
+
+
+def test_probabilities_that_cannot_be_those_of_the_exposures_stop_the_run_if_asked(
+    small_run: Any, spark: SparkSession
+) -> None:
+    """Probabilities of a single draw, where six were drawn."""
+    small_run.config |= {"run_id": "one_draw", "checks": {"stop_on": "fail"}}
+    exposures = small_run.tables["exposures"]
+    chance = 0.04 * np.random.default_rng(1).uniform(0.8, 1.25, exposures.num_rows)
+    small_run.tables["exposures"] = exposures.append_column("exposure_probability", pa.array(chance))
+    with pytest.raises(DataError, match=r"exposures: the check probability_sums says fail: The sum of 1 / exposure_p"):
+        ranked(small_run, spark)
+    row = checks(small_run, spark)["probability_sums"]
+    ratio = (1 / chance).reshape(USERS, EXPOSED).sum(axis=1) / 25
+    assert row["statistic"] == pytest.approx(ratio.mean(), rel=1e-5)
+    assert row["action"] == "stopped"
+    error = ratio.std(ddof=1) / np.sqrt(USERS)
+    assert f"is {ratio.mean():.4g} times the user's number of candidates, in the mean over 40 users" in row["example"]
+    assert f"standard error {error:.2g}; 25.0 candidates a user" in row["example"]
+    assert "should be 1 within 4 standard errors: probabilities are too small" in row["example"]

@@ -44,7 +44,10 @@ def users_and_items(rng: np.random.Generator, unseen: bool) -> list[tuple[list[i
 
 
 def shard(
-    users: list[tuple[list[int], list[float], list[int]]], unscored: int, unseen: bool
+    users: list[tuple[list[int], list[float], list[int]]],
+    unscored: int,
+    unseen: bool,
+    chance: list[list[float]] | None = None,
 ) -> tuple[dict[str, int], pa.RecordBatch]:
     """What is counted of these users, the first `unscored` of whom lack a score."""
     starts = np.cumsum([0, *(len(exposed) for exposed, _, _ in users)])
@@ -52,7 +55,10 @@ def shard(
         pack(np.array([i for exposed, _, _ in users for i in exposed], np.int32), starts),
         pack(np.array([v for _, values, _ in users for v in values], np.float64), starts),
     ]
-    labels = pa.RecordBatch.from_pydict({"random": pa.StructArray.from_arrays(lists, ["positions", "values"])})
+    if chance is not None:
+        lists.append(pack(np.array([p for own in chance for p in own], np.float64), starts))
+    names = ["positions", "values", "probabilities"][: len(lists)]
+    labels = pa.RecordBatch.from_pydict({"random": pa.StructArray.from_arrays(lists, names)})
     pairs = np.array([(u, i) for u, (_, _, logged) in enumerate(users) for i in logged], np.int64).reshape(-1, 2)
     return counted(
         labels,
@@ -137,6 +143,28 @@ def test_the_same_bits_however_users_are_divided(tmp_path: Any) -> None:
     users = users_and_items(np.random.default_rng(5), True)
     one = blocks([shard(users, 0, True)], tmp_path)
     assert blocks([shard(users[n : n + 3], 0, True) for n in range(0, 40, 3)][::-1], tmp_path) == one
+
+
+@pytest.mark.parametrize("unseen", [True, False])
+def test_sums_of_inverse_probabilities_against_loops(unseen: bool) -> None:
+    rng = np.random.default_rng(7)
+    users = users_and_items(rng, unseen)
+    chance = [rng.choice([5e-324, 1e-3, 0.1, 0.7, 1.0], len(exposed)).tolist() for exposed, _, _ in users]
+    halves = [shard(users[a:b], 0, unseen, chance[a:b])[0] for a, b in ((0, 17), (17, 40))]
+    nothing = Facts({}, {}, 0, {}, {}, {})
+    exposed = together(nothing._replace(exposed=sums) for sums in halves).exposed
+    assert exposed == shard(users, 0, unseen, chance)[0]
+    d = []
+    for (items, _, logged), p in zip(users, chance, strict=True):
+        if items:
+            inverse = sum(math.inf if x == 5e-324 else 1 / x for x in p)
+            d.append(min(4096.0, inverse / (ITEMS - len(logged) * unseen) - 1))
+    for power, name in enumerate(("frame_d", "frame_dd", "frame_ddd"), 1):
+        assert exposed[name] / UNIT == pytest.approx(math.fsum(x**power for x in d))
+    assert exposed["n_candidates"] == sum(ITEMS - len(logged) * unseen for items, _, logged in users if items)
+    sizes = [len(items) for items, _, _ in users]
+    assert (exposed["n_users_one"], exposed["n_users_two"]) == (sizes.count(1), sizes.count(2))
+    assert "frame_d" not in shard(users, 0, unseen)[0]
 
 
 def test_users_without_exposures_count_nothing(tmp_path: Any) -> None:
