@@ -1,7 +1,8 @@
 """An ensemble of two models: softmax(base) + delta softmax(low), low trained on positives of unpopular items only.
 
 [bqs] section 3.6. Unpopular items are the `share` of items with the fewest positives, ties by catalogue position. The
-paper uses its class "low" instead, whose bound is the elbow of the popularity curve.
+paper uses its class "low", whose bound is the elbow of the popularity curve: as models/item_classes.py does where the
+run has popularity classes.
 """
 
 import numpy as np
