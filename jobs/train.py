@@ -24,7 +24,7 @@ from eval_engine.errors import ConfigError
 from eval_engine.masked import masked
 from eval_engine.plain_text import few_names, plain
 from eval_engine.storage.stored_file import full_path
-from eval_engine.tables import RANKS, TRIALS
+from eval_engine.tables import POPULARITY_CLASSES, RANKS, TRIALS
 from jobs.pipeline import check_asked
 from jobs.run_config import RunConfig
 from jobs.stage import lake_without_spark, stage
@@ -32,6 +32,7 @@ from models.errors import TrainingError
 
 if TYPE_CHECKING:
     from models.fused import Run
+    from models.item_classes import Bounds
     from models.trials_table import Trial
 
 
@@ -103,7 +104,10 @@ def _train(config: RunConfig, console: Console) -> "list[Trial]":
         with training_progress(console) as progress:
             ranking = _run(config) if config.fused_models() else None
             labels = inputs.exposures or inputs.heldout  # users with labels are scored, with or without feedback
-            return train_all(spec, inputs.feedback, inputs.catalogue, labels, config.positive, progress, ranking, note)
+            bounds = _bounds(config)
+            return train_all(
+                spec, inputs.feedback, inputs.catalogue, labels, config.positive, progress, ranking, note, bounds
+            )
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"Training needs {error.name}, which is not installed here: pip install 'plumbline[models]'."
@@ -201,6 +205,23 @@ def _run(config: RunConfig) -> "Run":
         config.on_bad_rows,
         threshold_cutoffs(config.evaluate.metrics, config.top),
     )
+
+
+def _bounds(config: RunConfig) -> "Bounds | None":
+    """The bounds of the run's popularity classes, if it has a section popularity and a model that uses classes."""
+    from eval_engine.lake.lake import CATALOG_NAME
+    from models.item_classes import read_bounds, uses_classes
+
+    assert config.train is not None
+    users = [model.name for model in config.train.panel if uses_classes(model)]
+    if config.popularity is None or not users:
+        return None
+    if CATALOG_NAME.fullmatch(config.lake):
+        raise ConfigError(
+            f"train: {users[0]} uses the popularity classes of the run, which are read without Spark, but the lake "
+            f"{config.lake} is a catalog's. Give a folder or URI as `lake`, or leave out the section popularity."
+        )
+    return read_bounds(f"{full_path(config.lake)}/{POPULARITY_CLASSES.name}", config.run_id)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from models.autodebias import AutoDebiasLoss
 from models.backbones.make_backbone import make_backbone
 from models.baselines.baseline import make_baseline
 from models.checkpoint import Checkpoint
+from models.device_scorer import DeviceScorer
 from models.ensemble import EnsembleScorer, low_only
 from models.interactions import Interactions, read_random_set
 from models.keyed import id_keys
@@ -87,6 +88,8 @@ def learn(model: Model, ground: Ground) -> Learned:
         low = _by_gradient(
             model.base.model_copy(update={"name": low_name(model.name)}), low_only(logged, model.low_share), ground
         )
+        assert isinstance(base.scorer, DeviceScorer)
+        assert isinstance(low.scorer, DeviceScorer)
         return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit, base.held_out)
     return _by_gradient(model, logged, ground)
 

@@ -3,7 +3,7 @@
 dynamic: a positive occurs n_i times, with one negative each
     n'_i = n_0 max(rho) / (rho_i d_i)                          [bqs] eq. 19; rho_i the number of the item's positives
     d_i  = r_i / max(1, h) + 1                                 eq. 21; r_i the item's rank by popularity from 0,
-                                                               h = |I_H| - 1
+                                                               h = |I_H| - 1, I_H the items of class high
     n_i  = floor(n'_i) + (1 with probability n'_i - floor(n'_i))                    eq. 22
 uniform: every item has the same exposure                      eq. 20: n_0 max(rho) / rho_i, d_i = 1
     An epoch draws as many positives as there are, each with probability proportional to 1 / rho_i, with n_0 negatives:

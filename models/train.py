@@ -18,6 +18,8 @@ from eval_engine.config import Input
 from eval_engine.errors import ConfigError
 from eval_engine.positive import Positive
 from models.interactions import Interactions, read_interactions
+from models.item_classes import Bounds, with_classes
+from models.logged import logged_of
 from models.made_from import hash_of, trained_from
 from models.processes import Processes, joined
 from models.ranks_table import make_ranks_table, ranked_from
@@ -56,9 +58,10 @@ def train_all(
     progress: Progress,
     run: "Run | None" = None,
     note: Callable[[Trial], None] = lambda trial: None,
+    bounds: Bounds | None = None,
 ) -> list[Trial]:
     """Train and write every model that is not there yet. `run` is needed by models that write ranks; `note` is called
-    with each model's trial when it is done."""
+    with each model's trial when it is done. bounds: of the run's popularity classes, None where it has none."""
     device = _device(spec.device)
     trials: list[Trial] = []
     with joined(device) as processes:
@@ -68,7 +71,9 @@ def train_all(
         ranking, digest = _ranking(spec, run, data, processes), data.digest()
         layout = layout_of(data.user_ids, data.n_items, spec.block_mb, spec.shard_mb)
         fused = set(spec.fused_models())
-        for model in spec.panel:
+        counts = logged_of(data, positive).positives().item_counts() if bounds else None
+        for named in spec.panel:
+            model = named if bounds is None or counts is None else with_classes(named, bounds, counts)
             made_from = trained_from(model, spec.seed_of(model), device, positive, data, digest)
             job = _job(model, made_from, layout, ranking if model.name in fused else None)
             there = _is_there(job, spec)

@@ -3,13 +3,12 @@
 The item matrix is computed once, not for every block: with 1e6 items it is larger than a block of scores.
 """
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from models.device_scorer import DeviceScorer
 
 
-class VectorScorer(nn.Module):
+class VectorScorer(DeviceScorer):
     """User and item vectors on the device that scores."""
 
     users: Tensor
@@ -20,9 +19,6 @@ class VectorScorer(nn.Module):
         self.register_buffer("users", users.detach())  # (n_users, d)
         self.register_buffer("items", items.detach())  # (n_items, d)
 
-    @torch.inference_mode()
-    def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def scores(self, users: Tensor) -> Tensor:
         """Inner products of these users with all items, by one matrix product."""
-        index = torch.from_numpy(users).to(self.users.device)
-        scores: npt.NDArray[np.float32] = (self.users[index] @ self.items.T).cpu().numpy()
-        return scores
+        return self.users[users] @ self.items.T

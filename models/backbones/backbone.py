@@ -10,7 +10,7 @@ scorer        the scorer of the trained backbone
 import torch
 from torch import Tensor, nn
 
-from models.scorer import Scorer
+from models.device_scorer import DeviceScorer
 
 
 class Noise:
@@ -64,6 +64,6 @@ class Backbone(nn.Module):
     def project(self) -> None:
         """Does nothing, unless parameters have bounds."""
 
-    def scorer(self) -> Scorer:
+    def scorer(self) -> DeviceScorer:
         """The scorer with the current parameters, without gradients."""
         raise NotImplementedError

@@ -13,8 +13,6 @@ from them; here all three start from random vectors.
 
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +20,7 @@ from models.backbones import initial
 from models.backbones.backbone import Backbone
 from models.backbones.inner import inner
 from models.backbones.pair_scorer import PairScorer
+from models.device_scorer import DeviceScorer
 from models.vectors import VectorScorer
 
 
@@ -89,15 +88,13 @@ class NeuMF(Backbone):
         return SumScorer(self.gmf.scorer(), self.mlp.scorer())
 
 
-class SumScorer(nn.Module):
+class SumScorer(DeviceScorer):
     """The sum of two scorers."""
 
     def __init__(self, left: VectorScorer, right: PairScorer) -> None:
         super().__init__()
         self.left, self.right = left, right
 
-    def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def scores(self, users: Tensor) -> Tensor:
         """The sums of both scores for all items."""
-        scores = self.left.score_block(users)
-        scores += self.right.score_block(users)
-        return scores
+        return self.left.scores(users).add_(self.right.scores(users))

@@ -8,15 +8,15 @@ chunks that fit the cache.
 
 import copy
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+from models.device_scorer import DeviceScorer
 
 CHUNK_BYTES = 1 << 20  # of first-layer sums in memory at once
 
 
-class PairScorer(nn.Module):
+class PairScorer(DeviceScorer):
     """Parts of the first layer, and the rest of the network, on the scoring device."""
 
     users: Tensor
@@ -28,10 +28,9 @@ class PairScorer(nn.Module):
         self.register_buffer("items", items.detach())  # (n_items, width)
         self.network = copy.deepcopy(network).requires_grad_(False)
 
-    @torch.inference_mode()
-    def score_block(self, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def scores(self, users: Tensor) -> Tensor:
         """Numbers of these users with all items."""
-        parts = self.users[torch.from_numpy(users).to(self.users.device)]
+        parts = self.users[users]
         n_items, width = self.items.shape
         pairs = max(1, CHUNK_BYTES // (4 * width))
         scores = torch.empty(len(users), n_items, device=parts.device)
@@ -39,5 +38,4 @@ class PairScorer(nn.Module):
             for column in range(0, n_items, pairs):
                 first = parts[row : row + rows, None] + self.items[column : column + pairs]  # (rows, columns, width)
                 scores[row : row + rows, column : column + pairs] = self.network(first).squeeze(2)
-        numbers: npt.NDArray[np.float32] = scores.cpu().numpy()
-        return numbers
+        return scores

@@ -22,7 +22,8 @@ class Ensemble(Strict):
         0.8,
         gt=0,
         lt=1,
-        description="share of items, the least popular ones, that the low-only model learns from: the long tail",
+        description="share of items, the least popular ones, that the low-only model learns from: the long tail; "
+        "with a section popularity, the run's class low",
     )
 
     @field_validator("base", mode="before")

@@ -65,7 +65,8 @@ class Oversampled(Strict):
         0.1,
         gt=0,
         lt=1,
-        description="share of items that count as highly popular: they are oversampled least",
+        description="share of items that count as highly popular: they are oversampled least; "
+        "with a section popularity, the run's class high",
     )
 
 

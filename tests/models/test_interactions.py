@@ -92,6 +92,7 @@ def test_row_order_does_not_matter_and_content_does(save: Save) -> None:
         ({"user_id": [30, None, 10, 20]}, {}, "user_id is NULL in 1 of 4"),
         ({"value": [5.0, 1.0, float("nan"), 2.0]}, {}, "value is NaN .first: row 2"),
         ({"value": [5.0, float("-inf"), 4.0, 2.0]}, {}, "value is -inf .first: row 1"),
+        ({"value": [5.0, 1.0, 4.0, float("inf")]}, {}, "value is inf .first: row 3.*Remove those rows"),
         ({"value": ["a", "b", "c", "d"]}, {}, "value has type string"),
         ({"user_id": [1.5, 2.0, 3.0, 4.0]}, {}, "user_id has type double"),
         ({"item_id": ["7", "9", "7", "8"]}, {}, "item_id is string, but int64"),
