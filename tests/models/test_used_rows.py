@@ -41,9 +41,11 @@ def test_over_an_epoch_every_row_has_the_same_penalty(sampler: Sampler) -> None:
     logged = Logged(users, items, np.ones(200, bool), np.ones(200), 20, 100)
     made, by_pair = make_sampler(sampler, logged, logged), not isinstance(sampler, AllPairs)
     factors, sums = even_factors(made.uses()), {"user": torch.zeros(20), "item": torch.zeros(100)}
-    generator, epochs = torch.Generator().manual_seed(1), 200
+    generator, epochs = torch.Generator().manual_seed(1), 600
     for _ in range(epochs):
-        batch = made.batch(made.epoch(generator), generator, lambda users, items: torch.rand(items.shape))
+        batch = made.batch(
+            made.epoch(generator), generator, lambda users, items: torch.rand(items.shape, generator=generator)
+        )
         for side, used in used_rows(batch, by_pair, factors).items():
             sums[side][used.rows] += used.shares[:, 0] / epochs
     assert sums["user"].numpy() == pytest.approx(np.full(20, 1 / 20), rel=1e-3)
