@@ -3,7 +3,7 @@
     python -m jobs.gate --config conf/run.yaml --run-id 2026-11-15
     plumbline gate 2026-11-15 --lake /data/lake        the rules of the config that the run was evaluated with
 
-Reads estimates, comparisons, reversals, quality; of other runs estimates and gates. Writes gates (replaces this run_id
+Reads estimates, comparisons, reversals, quality, of changes statistics; of other runs estimates, statistics and gates. Writes gates (replaces this run_id
 only: safe to retry). Reads and writes by delta-rs, so it needs no Java. Exit code 5: a rule with on_fail: stop is
 broken. docs/gates.md
 """
@@ -23,6 +23,7 @@ from eval_engine.quality.gate_rules import Bounded, ChangeGate, GateRule, Gates
 from eval_engine.quality.gates import GateRow, Sureness, has_no, is_approved, judge
 from eval_engine.tables import GATES
 from jobs.approved import Baselines, answers_of
+from jobs.between_runs import shared
 from jobs.pipeline import check_asked
 from jobs.run_config import RunConfig
 from jobs.stage import lake_without_spark, stage, stage_row
@@ -66,10 +67,13 @@ def judged(lake: Lake, config: RunConfig, gates: Gates) -> list[GateRow]:
     sure = Sureness(gates.confidence, anytime.tightest_at if anytime else None)
     baselines = Baselines(lake, config.run_id)
     answers = {of: answers_of(lake, config.run_id, of) for of in {_of(rule) for rule in gates.rules}}
-    return [
-        judge(rule, answers[_of(rule)], baselines.of(rule) if isinstance(rule, ChangeGate) else None, sure)
-        for rule in gates.rules
-    ]
+    rows = []
+    for rule in gates.rules:
+        own, baseline, both = answers[_of(rule)], None, None
+        if isinstance(rule, ChangeGate) and (baseline := baselines.of(rule)) is not None:
+            both = shared(lake, (own.run_id, baseline.run_id), rule)
+        rows.append(judge(rule, own, baseline, sure, both))
+    return rows
 
 
 def _of(rule: GateRule) -> str:

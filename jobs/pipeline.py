@@ -187,7 +187,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     ),
     "gate": Stage(
         about="Hold the answers of a run against the rules of its config, and approve it or end with exit code 5.",
-        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.REVERSALS, tables.QUALITY),
+        reads=(tables.ESTIMATES, tables.COMPARISONS, tables.REVERSALS, tables.QUALITY, tables.STATISTICS),
         writes=(tables.GATES,),
         after=("evaluate", "merge"),
         section="gates",

@@ -6,16 +6,18 @@ otherwise.
 
 Each bound of an interval has the confidence of the section on its own side: value -+ z se with the normal quantile z of
 that confidence (one-sided), or the confidence sequence of statistics/confidence_sequences.py at alpha = 2 (1 -
-confidence). Changes and leads are ratios less 1 with intervals by Fieller; a baseline run has other users, so that
-variances add. The covariance of two models of one run follows from the standard error of their difference, which is
-paired over users.
+confidence). Changes and leads are ratios less 1 with intervals by Fieller. The covariance of a run with its baseline
+follows from the correlation of their errors over buckets of users (Shared); z is then Student's quantile of these
+buckets. A confidence sequence takes them for independent, so that it is never too narrow: what both share moves them
+alike. The covariance of two models of one run follows from the standard error of their difference, which is paired over
+users.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from eval_engine.quality.gate_rules import (
     APPROVED,
@@ -51,11 +53,18 @@ class Sureness(NamedTuple):
     confidence: float  # of each bound
     tightest_at: int | None = None  # users at which a confidence sequence is tightest; None: intervals of one look
 
-    def factor(self, n_users: float) -> float:
-        """Half-width over standard error."""
+    def factor(self, n_users: float, degrees: float = math.inf) -> float:
+        """Half-width over standard error; degrees: of freedom of that error."""
         if self.tightest_at is None:
-            return float(ndtri(self.confidence))
+            return float(ndtri(self.confidence) if math.isinf(degrees) else stdtrit(degrees, self.confidence))
         return float(sequence_factor(n_users, 2 * (1 - self.confidence), self.tightest_at))
+
+
+class Shared(NamedTuple):
+    """What two runs share of an estimate's errors, because users are in both."""
+
+    correlation: float
+    n_units: int  # buckets of users that it was taken over
 
 
 class GateRow(NamedTuple):
@@ -81,8 +90,12 @@ class _Observed(NamedTuple):
     high: float
 
 
-def judge(rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sureness) -> GateRow:
-    """The verdict of one gate. baseline: of a change, the run that it is compared with; None: none is approved yet."""
+def judge(
+    rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sureness, shared: Shared | None = None
+) -> GateRow:
+    """The verdict of one gate. Of a change: baseline, the run that it is compared with (None: none is approved yet), and
+    what the two runs share (None: nothing is known to be shared).
+    """
     if isinstance(rule, QualityGate):
         return _judge_quality(rule, answers)
     if isinstance(rule, ReversalGate):
@@ -94,7 +107,7 @@ def judge(rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sure
         return _judge_estimate(rule, row, sure)
     if isinstance(rule, ComparisonGate):
         return _judge_comparison(rule, row, answers, sure)
-    return _judge_change(rule, row, baseline, sure)
+    return _judge_change(rule, row, baseline, sure, shared)
 
 
 def has_estimate(answers: Answers, rule: BoundedRule) -> bool:
@@ -135,10 +148,12 @@ def _judge_comparison(rule: ComparisonGate, row: dict[str, Any], answers: Answer
     both = (a + b - _variance(pair)) / 2
     of = Moments(row["value"], other["value"], a, b, both)
     told = f"{_what(rule, rule.model)} is {of.a:.4g}, {{}} {of.b:.4g} of {rule.than}"
-    return _relative(rule, of, row["n_users"], sure, told)
+    return _relative(rule, of, sure.factor(row["n_users"]), sure, told)
 
 
-def _judge_change(rule: ChangeGate, row: dict[str, Any], baseline: Answers | None, sure: Sureness) -> GateRow:
+def _judge_change(
+    rule: ChangeGate, row: dict[str, Any], baseline: Answers | None, sure: Sureness, shared: Shared | None
+) -> GateRow:
     if baseline is None:
         message = (
             f"{_what(rule, rule.model)} is {row['value']:.4g}; no run with these settings has been approved before this "
@@ -153,14 +168,18 @@ def _judge_change(rule: ChangeGate, row: dict[str, Any], baseline: Answers | Non
     told = (
         f"{_what(rule, rule.model)} is {row['value']:.4g}, {{}} {there['value']:.4g} in the {named} {baseline.run_id}"
     )
-    n_users = row["n_users"] * a / (a + b) if a + b > 0 else row["n_users"]
-    return _relative(rule, Moments(row["value"], there["value"], a, b), n_users, sure, told, baseline.run_id)
+    if shared is None or sure.tightest_at is not None:
+        n_users = row["n_users"] * a / (a + b) if a + b > 0 else row["n_users"]
+        factor, both = sure.factor(n_users), 0.0
+    else:
+        factor, both = sure.factor(math.nan, shared.n_units - 1), shared.correlation * math.sqrt(a * b)
+    return _relative(rule, Moments(row["value"], there["value"], a, b, both), factor, sure, told, baseline.run_id)
 
 
 def _relative(
-    rule: BoundedRule, of: Moments, n_users: float, sure: Sureness, told: str, baseline: str | None = None
+    rule: BoundedRule, of: Moments, factor: float, sure: Sureness, told: str, baseline: str | None = None
 ) -> GateRow:
-    """The verdict on a ratio less 1. told: with a place for how far it is off."""
+    """The verdict on a ratio less 1. factor: half-width over standard error. told: with a place for how far it is off."""
     if not of.b > 0:
         whose = f"its value there is {of.b:g}" if baseline else f"the other model's value is {of.b:g}"
         return _row(
@@ -171,7 +190,7 @@ def _relative(
             baseline,
         )
     change = of.a / of.b - 1
-    low, high = (end - 1 for end in ratio_interval(of, sure.factor(n_users)))
+    low, high = (end - 1 for end in ratio_interval(of, factor))
     words = f"{abs(change):.2%} {'below' if change < 0 else 'above'}" if round(change, 6) else "equal to"
     return _bounded(
         rule, _Observed(change, low, high), sure, told.format(words), f"{rule.bound:+.2%}", "{:+.2%}", baseline

@@ -35,6 +35,11 @@ def value_text(x: float | None, decimals: int) -> str:
     return f"{x:.{decimals}f}" if defined(x) else UNDEFINED
 
 
+def p_text(p: float | None) -> str:
+    """A p-value to four decimals; the smallest is written <0.0001, never 0."""
+    return "<0.0001" if defined(p) and p < 0.0001 else value_text(p, MIN_DIGITS)
+
+
 def interval_text(row: EstimateRow | ComparisonRow | None, decimals: int) -> str:
     """`low to high`, or an en dash if either is missing."""
     if row is None or not (defined(row.low) and defined(row.high)):

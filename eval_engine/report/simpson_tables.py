@@ -14,6 +14,7 @@ from rich.text import Text
 from eval_engine.config import StrataSettings
 from eval_engine.metric import Metric
 from eval_engine.plain_text import plain
+from eval_engine.report.cell import p_text
 from eval_engine.report.scheme import Scheme
 from eval_engine.report.sheet import Sheet, print_sheets, save_sheets
 from eval_engine.report.study_tables import UNDEFINED
@@ -125,8 +126,8 @@ def _agreement(report: SimpsonReport) -> Sheet:
                     _number(row["kendall_error"], 3),
                     _number(row["pearson"], 3),
                     _range(row["pearson_low"], row["pearson_high"]),
-                    _number(row["kendall_difference_p"], 4),
-                    _number(row["steiger_p"], 4),
+                    p_text(row["kendall_difference_p"]),
+                    p_text(row["steiger_p"]),
                 )
             )
     reasons = {row["interval_reason"] or row["reason"] for run in report.runs for row in agreement_lines(run)} - {None}
@@ -221,7 +222,7 @@ def _instance(report: SimpsonReport, run: Evaluated) -> Sheet:
         star = "*" if line.p is not None and line.p < LEVEL else ""
         cells = (f"{_number(v, 4)}{star if ahead is up else ''}" for v, up in ((first, True), (second, False)))
         label = line.name if line.name.startswith("Q") else Scheme(line.name, report.metric).label
-        lines.append((label, *cells, _number(line.p, 4)))
+        lines.append((label, *cells, p_text(line.p)))
     title = f"An instance ({one.flag}), propensities: {plain(run.propensities)}"
     held = {"users": "users with a held-out positive in them", "pairs": "held-out pairs"}[one.share_of]
     note = (

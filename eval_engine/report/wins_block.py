@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from eval_engine.report.cell import UNDEFINED, interval_text, percent_text, value_text
+from eval_engine.report.cell import UNDEFINED, interval_text, p_text, percent_text, value_text
 from eval_engine.report.comparison_row import ComparisonRow
 from eval_engine.report.estimate_row import defined
 from eval_engine.report.left_out import left_out_html
@@ -150,16 +150,12 @@ def _pair_html(row: ComparisonRow, wins: PairwiseWins) -> str:
         f"{value_text(row.difference, wins.decimals)}<small>{interval_text(row, wins.decimals)}</small>",
         verdict,
         f"{true_text(true, wins.decimals)}<small>{interval_text(true, wins.decimals)}</small>",
-        _p_text(row.p),
-        _p_text(row.p_holm),
+        escape(p_text(row.p)),
+        escape(p_text(row.p_holm)),
     ]
     counts = [value_text(n, 0) if n is None else f"{n:,}" for n in (row.wins, row.ties, row.losses)]
     cells = "".join(f"<td>{text}</td>" for text in (*numbers, *counts, needed_text(row, wins.n_users)))
     return f'<tr><th scope="row">{escape(row.model_a)}</th><th scope="row">{escape(row.model_b)}</th>{cells}</tr>'
-
-
-def _p_text(p: float | None) -> str:
-    return "&lt;0.0001" if defined(p) and p < 0.0001 else value_text(p, 4)
 
 
 def _note(wins: PairwiseWins, columns: Collection[str]) -> str:

@@ -112,6 +112,7 @@ def test_the_next_run_finds_the_approved_one_and_a_worse_model_is_stopped(days: 
     assert gated(days, AIRFLOW, CHANGE) == {"change": "pass"}
     (row,) = days.rows(GATES, AIRFLOW)
     assert (row["baseline"], row["observed"]) == ("2026-11-15", 0.0)
+    assert (row["low"], row["high"]) == pytest.approx((0.0, 0.0), abs=1e-9)  # the same users, the same scores
     assert gated(days, AIRFLOW, CHANGE) == {"change": "pass"}  # not compared with itself
     assert days.rows(GATES, AIRFLOW)[0]["baseline"] == "2026-11-15"
     gated(days, "2026-11-15", CHANGE)  # run late: nothing was approved before it

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from eval_engine.quality.gate_rules import GateRule, Gates
-from eval_engine.quality.gates import Answers, GateRow, Sureness, has_no, is_approved, judge
+from eval_engine.quality.gates import Answers, GateRow, Shared, Sureness, has_no, is_approved, judge
 
 SURE = Sureness(0.95)
 Z = 1.6448536269514722
@@ -62,6 +62,21 @@ def test_no_worse_than_one_per_cent_with_95_per_cent() -> None:
         assert found.status == ("pass" if z > Z else "fail")
         assert found.observed == pytest.approx(value / 0.1 - 1)
         assert (found.threshold, found.baseline, found.confidence) == (-0.01, "b", 0.95)
+
+
+def test_a_change_of_runs_that_share_users_is_paired() -> None:
+    """The one-sided t-test of a - 0.99 b with the covariance, by hand, on both sides of its turning point."""
+    gate = rule(kind="change", at_least=-0.01, fails="unless_surely_within", baseline="b")
+    t = 1.6955187889  # Student, 31 degrees of freedom, 0.95
+    for value in (0.0990, 0.0995, 0.0998, 0.1001, 0.1005, 0.101):
+        variance = 0.0008**2 + (0.99 * 0.0009) ** 2 - 2 * 0.99 * 0.9 * 0.0008 * 0.0009
+        z = (value - 0.99 * 0.1) / math.sqrt(variance)
+        answers = run(row(value=value, error=0.0008)), run(row(error=0.0009), run_id="b")
+        assert judge(gate, *answers, SURE, Shared(0.9, 32)).status == ("pass" if z > t else "fail")
+    same = judge(gate, run(row()), run(row(), run_id="b"), SURE, Shared(1.0, 256))
+    assert (same.low, same.high) == pytest.approx((0, 0), abs=1e-9)
+    anytime = Sureness(0.95, 5000)
+    assert judge(gate, *answers, anytime, Shared(0.9, 256)) == judge(gate, *answers, anytime)
 
 
 def test_a_comparison_is_paired() -> None:

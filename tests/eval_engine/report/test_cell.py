@@ -14,6 +14,7 @@ from eval_engine.report.cell import (
     mark_text,
     names_text,
     open_ties,
+    p_text,
     percent_text,
     reasons,
     ties_text,
@@ -35,6 +36,11 @@ def row(model, value, estimator="ure_macro", low=None, high=None, n_users=100, n
 )
 def test_value_text(x, text):
     assert value_text(x, 4) == text
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0, "<0.0001"), (9e-5, "<0.0001"), (1e-4, "0.0001"), (None, UNDEFINED)])
+def test_p_text(p, text):
+    assert p_text(p) == text
 
 
 @pytest.mark.parametrize(
