@@ -28,6 +28,9 @@ SHARES = {
     "micro",
     "pooled",
     "weighted",
+    "pairs",
+    "raw",
+    "recommended",
 }  # means in which the parts of a user's denominator are the numerator's
 Role = Literal["truth", "naive", "estimate"]
 
