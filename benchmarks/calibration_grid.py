@@ -66,6 +66,7 @@ from eval_engine.estimators.registry import formula
 from eval_engine.estimators.stratified import combine_strata
 from eval_engine.estimators.test_set import combine_draws
 from eval_engine.evaluation.class_variation import SLICES, over_classes
+from eval_engine.evaluation.strata import Linear
 from eval_engine.statistics.balanced import Strata, balanced, lump_of, lumps
 from eval_engine.statistics.comparison import Pairs, compare_groups, hit_size
 from eval_engine.statistics.few_hits import Range, interval
@@ -281,7 +282,7 @@ def balanced_line(cell: Cell, pool: Pool, users: int) -> dict[str, Any]:
     return line_of(cell, users, BALANCED, pool.truth, drawn.numbers(of, pool.truth, hits, True))
 
 
-def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> Paired:
+def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> Linear:
     """Models of numerators (n_models, n_parts, n_units), denominators and weights (n_parts, n_units)."""
     b = np.broadcast_to(b, a.shape)
     units = int((b > 0).any(axis=(0, 1)).sum())
@@ -289,9 +290,9 @@ def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> 
         value = formula("lists", one.case.metric).over_classes
         assert value is not None
         sums = {part: {"": (a[0, g], b[0, g], False)} for g, part in enumerate(SLICES)}
-        return over_classes(value, [""], sums).linear.models
+        return over_classes(value, [""], sums).linear
     found = combine_strata(a, b, weights) if one.weights.size else combine_draws(a, b)
-    return Paired(found.values, found.errors, units)
+    return Linear(Paired(found.values, found.errors, units))
 
 
 def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: Doubles) -> Iterator[dict[str, Any]]:
@@ -302,7 +303,7 @@ def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: 
     whole = pool.columns.sum(axis=0)[:, None]
     names = [str(case) for case in pool.cases]
     for one in pool.combined:
-        target = float(combined_values(one, whole[one.a][None], whole[one.b], whole[one.weights]).values[0])
+        target = float(combined_values(one, whole[one.a][None], whole[one.b], whole[one.weights]).models.values[0])
         drawn = Drawn(cell.draws)
         if one.weights.size:  # of all of holdout
             c = names.index(f"holdout {one.case.metric}@{K}")
@@ -319,10 +320,9 @@ def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: 
             parts = sums[draw, one.a][None]
             if one.case.compared:
                 parts = np.concatenate([parts, parts + more[draw][:, one.a]])
-            models = combined_values(one, parts, sums[draw, one.b], sums[draw, one.weights])
-            n, e = models.n_units, models.errors[0]
-            error = math.sqrt(n / (n - 1) * float(e @ e)) if n > 1 else math.nan
-            drawn.add(draw, models, error, max(n - 1, 1), float(b[draw]), sizes[draw])
+            found = combined_values(one, parts, sums[draw, one.b], sums[draw, one.weights])
+            error, degrees = float(found.standard_errors()[0]), float(found.degrees()[0])
+            drawn.add(draw, found.models, error, degrees, float(b[draw]), sizes[draw])
         numbers = drawn.numbers(one.case.range, target, float(hits.mean()), one.case.compared)
         yield line_of(cell, users, str(one.case), target, numbers)
 

@@ -36,7 +36,7 @@ TRADITIONAL_K = 2
 COMBINED_METRICS = ("recall", "precision", "ndcg", "map")
 SKIPPED = {"ips", "test_set", "ure_balanced"}  # without an interval; combined; has lines of its own
 FIXED = frozenset({"truth", "top", "popularity"})  # what does not depend on the exposures
-CLASS_METRICS = ("p_rsp", "p_rsp_by_user", "p_reo", "p_reo_by_user")
+CLASS_METRICS = ("p_reo", "p_reo_by_user", "p_rsp", "p_rsp_by_user")
 
 
 class Case(NamedTuple):
@@ -113,11 +113,16 @@ def combined_cases(complete: bool) -> list[Combined]:
             of = formula("holdout", metric)._replace(estimator=estimator).range(K)
             found.append(Combined(Case(estimator.name, metric, K, of, True), own_a, own_b, share))
     start = 4 * n + 4 + 2 * n * DRAWS_OF_SET
-    for metric in CLASS_METRICS if complete else ():
+    for metric in class_metrics(complete):
         case = Case("lists", metric, K, formula("lists", metric).range(K), False)
         found.append(Combined(case, start + np.arange(3), start + 3 + np.arange(3), weights[:0]))
         start += 6
     return found
+
+
+def class_metrics(complete: bool) -> tuple[str, ...]:
+    """Those of all lists together do not depend on the log."""
+    return CLASS_METRICS if complete else CLASS_METRICS[:2]
 
 
 def facts_of(world: Population, users: Ints, user: Ints, item: Ints, probability: Doubles | None = None) -> RankFacts:
@@ -233,9 +238,7 @@ def parts_of(group: Group, complete: bool, rng: np.random.Generator) -> Iterator
             yield np.bincount(group.user[pairs], weight[pairs], minlength=n).astype(np.float64)
     for _ in range(DRAWS_OF_SET):
         yield from _holdout_terms(group, rng.random(facts.value.size) < 0.5, COMBINED)
-    if not complete:
-        return
-    for metric in CLASS_METRICS:
+    for metric in class_metrics(complete):
         own = formula("lists", metric)
         assert own.by_class is not None
         a, b = own.by_class(group.batch, own.estimator.view(group.batch), group.class_of, K, "expected")

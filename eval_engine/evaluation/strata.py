@@ -30,12 +30,14 @@ class Linear(NamedTuple):
     """Values with linearised errors by bucket of users."""
 
     models: Paired
+    bias: Doubles | None = None  # (n_models,): standard deviation of what the errors by bucket do not show
 
     def standard_errors(self) -> Doubles:
         """Of each model."""
         n = self.models.n_units
         inflation = n / (n - 1) if n > 1 else np.nan
-        return np.sqrt(inflation * (self.models.errors**2).sum(axis=1))
+        more = 0.0 if self.bias is None else self.bias**2
+        return np.sqrt(inflation * (self.models.errors**2).sum(axis=1) + more)
 
     def degrees(self) -> Doubles:
         """Of freedom of each model's error: one fewer than buckets."""
