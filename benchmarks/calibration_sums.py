@@ -118,25 +118,27 @@ def unit_sums(
     (n_draws, n_columns); and sums of squares of the column and of worse models, (n_draws, 1 + n_scenarios, n_columns).
     """
     n_columns, n_pairs = x.shape[1], scenarios.shape[0]
-    sums, some = np.zeros((n_draws, n_columns, UNITS)), np.zeros((n_draws, n_columns))
-    more, squares = np.zeros((n_draws, n_pairs, n_columns, UNITS)), np.zeros((n_draws, 1 + n_pairs, n_columns))
+    sums, some = np.zeros((n_draws, UNITS, n_columns)), np.zeros((n_draws, n_columns))
+    more, squares = np.zeros((n_draws, n_pairs, UNITS, n_columns)), np.zeros((n_draws, 1 + n_pairs, n_columns))
     for draw in range(n_draws):
         base = base_of(seed, draw)
         for i in range(n_users):
             row, g, uniform = drawn(base, i, x.shape[0])
             unit = g % UNITS
             for c in range(n_columns):
-                sums[draw, c, unit] += x[row, c]
+                sums[draw, unit, c] += x[row, c]
                 some[draw, c] += 1.0 if x[row, c] > 0 else 0.0
                 squares[draw, 0, c] += x[row, c] * x[row, c]
             for s in range(n_pairs):
                 factor = factor_of(uniform, scenarios[s, 0], scenarios[s, 1])
-                for c in range(n_columns):
-                    squares[draw, 1 + s, c] += (factor * x[row, c]) ** 2
                 if factor != 1.0:
                     for c in range(n_columns):
-                        more[draw, s, c, unit] += (factor - 1.0) * x[row, c]
-    return sums, more, some, squares
+                        more[draw, s, unit, c] += (factor - 1.0) * x[row, c]
+                        squares[draw, 1 + s, c] += (factor * factor - 1.0) * x[row, c] * x[row, c]
+        for s in range(n_pairs):
+            for c in range(n_columns):
+                squares[draw, 1 + s, c] += squares[draw, 0, c]
+    return sums.transpose(0, 2, 1), more.transpose(0, 1, 3, 2), some, squares
 
 
 @compiled
