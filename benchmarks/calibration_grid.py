@@ -67,6 +67,7 @@ from eval_engine.estimators.stratified import combine_strata
 from eval_engine.estimators.test_set import combine_draws
 from eval_engine.evaluation.class_variation import SLICES, over_classes
 from eval_engine.evaluation.strata import Linear
+from eval_engine.kernels.arrays import Floats
 from eval_engine.statistics.balanced import Strata, balanced, lump_of, lumps
 from eval_engine.statistics.comparison import Pairs, compare_groups, hit_size
 from eval_engine.statistics.few_hits import Range, interval
@@ -126,7 +127,7 @@ def covered(low: Doubles, high: Doubles, target: float, hits: float) -> dict[str
     }
 
 
-def compared(values: Doubles, grams: Doubles, units: Doubles, users: Doubles, hits: Doubles) -> Pairs:
+def compared(values: Doubles, grams: Doubles, units: Doubles, users: Doubles, hits: Floats) -> Pairs:
     """Pairs of models: values (n, 2); of their errors by bucket e and e + d, sum e^2, sum e d and sum d^2 (n, 3); buckets
     and users with a denominator (n,); what a user's hit adds to a value (n, 2).
     """
@@ -242,7 +243,7 @@ class Drawn:
         self.values, self.grams = np.full((draws, len(SCENARIOS), 2), np.nan), np.empty((draws, len(SCENARIOS), 3))
         self.units, self.sizes = np.empty(draws), np.empty((draws, len(SCENARIOS), 2))
 
-    def add(self, draw: int, models: Paired, error: float, degrees: float, users: float, sizes: Doubles) -> None:
+    def add(self, draw: int, models: Paired, error: float, degrees: float, users: float, sizes: Floats) -> None:
         """The first model, and those that are worse; sizes: of a hit of each."""
         self.value[draw], self.error[draw], self.degrees[draw] = models.values[0], error, degrees
         self.users[draw], self.units[draw] = users, models.n_units

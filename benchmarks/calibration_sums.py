@@ -21,7 +21,7 @@ M1, M2, LOW = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.u
 
 
 @compiled
-def mixed(x: int) -> int:
+def mixed(x: np.uint64) -> np.uint64:
     """splitmix64."""
     x = x + GOLDEN
     x = (x ^ (x >> S30)) * M1
@@ -30,7 +30,7 @@ def mixed(x: int) -> int:
 
 
 @compiled
-def drawn(base: int, i: int, population: int) -> tuple[int, int, float]:
+def drawn(base: np.uint64, i: int, population: int) -> tuple[np.int64, np.int64, np.float64]:
     """Which user of the population the i-th of a draw is, its bucket, and a random number in [0, 1)."""
     one = mixed(base + np.uint64(i) * TWO)
     other = mixed(base + np.uint64(i) * TWO + ONE_UP)
@@ -39,7 +39,7 @@ def drawn(base: int, i: int, population: int) -> tuple[int, int, float]:
 
 
 @compiled
-def base_of(seed: int, draw: int) -> int:
+def base_of(seed: int, draw: int) -> np.uint64:
     """The key of a draw."""
     return mixed(mixed(np.uint64(seed)) ^ np.uint64(draw))
 

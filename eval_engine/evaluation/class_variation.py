@@ -66,7 +66,7 @@ def over_classes(value: OverClasses, models: Sequence[str], sums: Mapping[str, S
         errors[:, used] = (n - 1) / n * (left.mean(axis=1, keepdims=True) - left)
     unseen = (totals[1] > 0) & (totals[0] == 0)
     moved = np.zeros(totals[0].shape)
-    for g in np.flatnonzero(unseen.any(axis=0)):
+    for g in np.flatnonzero(unseen.any(axis=0)).tolist():
         for hits in UNSEEN:
             more = totals[0].copy()
             more[:, g] += np.minimum(hits, totals[1][:, g])
