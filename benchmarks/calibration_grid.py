@@ -239,14 +239,15 @@ class Drawn:
     """The values of estimators with errors by unit, draw by draw."""
 
     def __init__(self, draws: int) -> None:
-        self.value, self.error, self.degrees, self.users = np.empty((4, draws))
+        self.value, self.error, self.degrees, self.users, self.effective = np.empty((5, draws))
         self.values, self.grams = np.full((draws, len(SCENARIOS), 2), np.nan), np.empty((draws, len(SCENARIOS), 3))
         self.units, self.sizes = np.empty(draws), np.empty((draws, len(SCENARIOS), 2))
 
     def add(self, draw: int, models: Paired, error: float, degrees: float, users: float, sizes: Floats) -> None:
         """The first model, and those that are worse; sizes: of a hit of each."""
         self.value[draw], self.error[draw], self.degrees[draw] = models.values[0], error, degrees
-        self.users[draw], self.units[draw] = users, models.n_units
+        self.users[draw] = self.effective[draw] = users
+        self.units[draw] = models.n_units
         first, apart = models.errors[0], models.errors[1:] - models.errors[0]
         for n in range(apart.shape[0]):
             self.values[draw, n] = models.values[0], models.values[1 + n]
@@ -255,7 +256,7 @@ class Drawn:
 
     def numbers(self, of: Range, target: float, hits: float, is_compared: bool) -> dict[str, Any]:
         """Coverage and false verdicts."""
-        users = np.maximum(self.users, 1)
+        users = np.maximum(self.effective, 1)
         numbers = covered(*interval(self.value, self.error, users, self.degrees, 0.95, of), target, hits)
         if is_compared:
             pairs = [
@@ -292,8 +293,11 @@ def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> 
         assert value is not None
         sums = {part: {"": (a[0, g], b[0, g], False)} for g, part in enumerate(SLICES)}
         return over_classes(value, [""], sums).linear
-    found = combine_strata(a, b, weights) if one.weights.size else combine_draws(a, b)
-    return Linear(Paired(found.values, found.errors, units))
+    if one.weights.size:
+        strata = combine_strata(a, b, weights)
+        return Linear(Paired(strata.values, strata.errors, units), users=strata.users)
+    sets = combine_draws(a, b)
+    return Linear(Paired(sets.values, sets.errors, units))
 
 
 def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: Doubles) -> Iterator[dict[str, Any]]:
@@ -324,6 +328,7 @@ def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: 
             found = combined_values(one, parts, sums[draw, one.b], sums[draw, one.weights])
             error, degrees = float(found.standard_errors()[0]), float(found.degrees()[0])
             drawn.add(draw, found.models, error, degrees, float(b[draw]), sizes[draw])
+            drawn.effective[draw] = b[draw] if found.users is None else min(b[draw], float(found.users[0]))
         numbers = drawn.numbers(one.case.range, target, float(hits.mean()), one.case.compared)
         yield line_of(cell, users, str(one.case), target, numbers)
 
@@ -383,13 +388,16 @@ def main() -> None:
             draws, users, exposures = min(draws, 200), (100, 1500), (3, 20)
         kinds = [asked.kind] if asked.kind else KINDS
         cells = [Cell(*what, users, draws) for what in product(kinds, sorted(SHARES), exposures)]
+        if asked.lines:
+            asked.lines.write_text("")
         with Progress() as progress, ProcessPoolExecutor(len(kinds)) as pool:
             bar = progress.add_task("Drawing", total=len(cells))
             for own in (map if asked.kind else pool.map)(lines_of, cells):
                 lines += own
                 progress.advance(bar)
-    if asked.lines:
-        asked.lines.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+                if asked.lines:
+                    with asked.lines.open("a") as kept:
+                        kept.writelines(f"{json.dumps(line)}\n" for line in own)
     for line in lines:
         if line["outside"]:
             print(json.dumps(line))

@@ -8,6 +8,9 @@
 Bucket g of users moves R by e_g = sum_x [s_x (A_xg - R_x B_xg) / B_x + R_x (n_xg - s_x n_g) / n]: the shares are
 estimated too. Edges and propensities count as given. A stratum without a positive is left out, and the shares of the
 others are scaled to 1. One stratum is holdout itself. evaluation/strata.py computes it from the slices of holdout.
+
+    1 / sum_x (s_x^2 / B_x)        the effective number of users, for intervals of few hits: a stratum with a large share
+                                   and few users decides
 """
 
 from typing import NamedTuple
@@ -26,6 +29,7 @@ class Combined(NamedTuple):
     values: Doubles  # (n_models,)
     errors: Doubles  # (n_models, n_buckets)
     left_out: float  # share of the strata without a positive
+    users: Doubles  # (n_models,): effective number of users
 
 
 def combine_strata(a: Doubles, b: Doubles, n: Doubles) -> Combined:
@@ -38,15 +42,16 @@ def combine_strata(a: Doubles, b: Doubles, n: Doubles) -> Combined:
     total = n.sum()
     if not used.any() or not total > 0:
         nothing = np.full((a.shape[0], a.shape[2]), np.nan)
-        return Combined(nothing[:, 0], nothing, 1.0)
+        return Combined(nothing[:, 0], nothing, 1.0, np.zeros(a.shape[0]))
     share = n.sum(axis=1) / total
     below = b.sum(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = a.sum(axis=2) / below  # (n_models, n_strata); NaN where a model has no user in a stratum
+        users = 1 / (share * share / below).sum(axis=1)
         errors = ((share / below)[:, :, None] * (a - ratio[:, :, None] * b)).sum(axis=1)
     moved = n - share[:, None] * n.sum(axis=0)
     errors += np.einsum("mx,xg->mg", ratio, moved) / total
-    return Combined(ratio @ share, errors, float(1 - total / every))
+    return Combined(ratio @ share, errors, float(1 - total / every), users)
 
 
 STRATIFIED = Estimator(

@@ -31,6 +31,7 @@ class Linear(NamedTuple):
 
     models: Paired
     bias: Doubles | None = None  # (n_models,): standard deviation of what the errors by bucket do not show
+    users: Doubles | None = None  # (n_models,): effective number of users, where it is below that of all users
 
     def standard_errors(self) -> Doubles:
         """Of each model."""
@@ -84,7 +85,7 @@ def stratified(
     for estimator, weights in ((STRATIFIED, pairs), (STRATIFIED_BALANCED, inverse)):
         combined = combine_strata(a, b, weights)
         units = int((b > 0).any(axis=(0, 1)).sum())
-        linear = Linear(Paired(combined.values, combined.errors, units))
+        linear = Linear(Paired(combined.values, combined.errors, units), users=combined.users)
         of_strata = [spreads.get((models[0], "holdout", WEIGHT, name, 0)) for name in slices]
         spread = _spread(weights.sum(axis=1), of_strata)
         answers.append(Stratified(f"{estimator.name}({kind}={n})", estimator, linear, spread, combined.left_out))
