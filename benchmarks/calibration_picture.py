@@ -14,7 +14,7 @@ COLOURS = {
     "fewer than 30 hits, 93 % or more": "#cfe8cb",
     "too wide": "#6fa8dc",
     "too narrow, or too little power": "#d6604d",
-    "undefined, or no pair": "#dddddd",
+    "undefined, or power needs over 10,000 users": "#dddddd",
 }
 GOOD, FEW, WIDE, NARROW, NOTHING = COLOURS
 Column = tuple[int, bool, int, int]  # power, common, users, exposures
@@ -28,10 +28,10 @@ def picture(lines: Iterable[dict[str, Any]]) -> str:
         column = (int(not line["users"]), line["positives"] != "rare", line["users"], line["exposures"])
         cells.setdefault((line["case"], column), []).append(line)
         names += [] if line["case"] in names else [line["case"]]
-    names.sort(key=lambda name: (name.split()[0], names.index(name)))
+    names = sorted(names, key=lambda name: name.split()[0])  # metrics stay in their order
     columns = sorted({column for _, column in cells})
     places = _places(columns)
-    width, height = max(places.values()) + SIZE + 8, TOP + SIZE * len(names) + 40
+    width, height = max(places.values()) + SIZE + 16, TOP + SIZE * len(names) + 40
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="7">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
@@ -82,7 +82,7 @@ def _legend(y: int) -> Iterable[str]:
     for state, colour in COLOURS.items():
         yield f'<rect x="{x}" y="{y - 8}" width="9" height="9" fill="{colour}"/>'
         yield f'<text x="{x + 13}" y="{y}">{state}</text>'
-        x += 24 + 4 * len(state)
+        x += 22 + 3.6 * len(state)
     yield f'<circle cx="{x}" cy="{y - 3}" r="2"/><text x="{x + 6}" y="{y}">false verdicts</text>'
 
 
