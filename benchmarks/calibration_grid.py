@@ -295,7 +295,7 @@ def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> 
         return over_classes(value, [""], sums).linear
     if one.weights.size:
         strata = combine_strata(a, b, weights)
-        return Linear(Paired(strata.values, strata.errors, units), users=strata.users)
+        return Linear(Paired(strata.values, strata.errors, units), strata.unseen, strata.users)
     sets = combine_draws(a, b)
     return Linear(Paired(sets.values, sets.errors, units))
 

@@ -85,7 +85,11 @@ def stratified(
     for estimator, weights in ((STRATIFIED, pairs), (STRATIFIED_BALANCED, inverse)):
         combined = combine_strata(a, b, weights)
         units = int((b > 0).any(axis=(0, 1)).sum())
-        linear = Linear(Paired(combined.values, combined.errors, units), users=combined.users)
+        linear = Linear(
+            Paired(combined.values, combined.errors, units),
+            combined.unseen if combined.unseen.any() else None,
+            combined.users,
+        )
         of_strata = [spreads.get((models[0], "holdout", WEIGHT, name, 0)) for name in slices]
         spread = _spread(weights.sum(axis=1), of_strata)
         answers.append(Stratified(f"{estimator.name}({kind}={n})", estimator, linear, spread, combined.left_out))

@@ -93,3 +93,15 @@ def test_what_is_not_a_sum_of_hits_is_cut_only():
     t = stats.t.ppf(0.975, 31)
     assert low == pytest.approx([0, 0.7 - t * 0.1, 1.3 - t * 0.2])
     assert high == pytest.approx([0.1 + t * 0.1, 0.7 + t * 0.1, math.sqrt(2)])
+
+
+def test_a_stratum_without_a_hit_may_have_one():
+    """5 users of a stratum with a third of the weight have no hit: the error has room for what they may have."""
+    a, b, weights = np.zeros((1, 2, 60)), np.zeros((1, 2, 60)), np.zeros((2, 60))
+    b[0, 0, :5], b[0, 1, 5:], a[0, 1, 5:30] = 1.0, 1.0, 1.0
+    weights[0, 0], weights[1, 9] = 1.0, 2.0
+    found = combine_strata(a, b, weights)
+    assert found.unseen[0] * 1.959964 == pytest.approx(1 / 3 * (1 - 0.025 ** (1 / 5)))
+    a[0, 0, 0] = 1.0
+    assert combine_strata(a, b, weights).unseen[0] == 0
+    assert combine_strata(a * 0, b, weights).unseen[0] == 0  # no hit at all: the interval knows
