@@ -78,12 +78,12 @@ def _headings(columns: list[Column], places: dict[Column, int]) -> Iterable[str]
 
 
 def _legend(y: int) -> Iterable[str]:
-    x = 6
+    x = 6.0
     for state, colour in COLOURS.items():
-        yield f'<rect x="{x}" y="{y - 8}" width="9" height="9" fill="{colour}"/>'
-        yield f'<text x="{x + 13}" y="{y}">{state}</text>'
+        yield f'<rect x="{x:g}" y="{y - 8}" width="9" height="9" fill="{colour}"/>'
+        yield f'<text x="{x + 13:g}" y="{y}">{state}</text>'
         x += 22 + 3.6 * len(state)
-    yield f'<circle cx="{x}" cy="{y - 3}" r="2"/><text x="{x + 6}" y="{y}">false verdicts</text>'
+    yield f'<circle cx="{x:g}" cy="{y - 3}" r="2"/><text x="{x + 6:g}" y="{y}">false verdicts</text>'
 
 
 def _state(lines: list[dict[str, Any]]) -> str:
