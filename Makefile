@@ -77,7 +77,7 @@ bench-evaluate: $(READY)  ## all estimators from a ranks table of 100 M facts, a
 	@$(BIN)/python -m benchmarks.evaluate_logged
 	@$(BIN)/python -m benchmarks.evaluate_lists
 
-bench-calibration: $(READY)  ## are the estimates right and their intervals honest: a grid of edges, then 2,000 draws of one world (60 minutes; GRID=--quick for a look)
+bench-calibration: $(READY)  ## are the estimates right and their intervals honest: a grid of edges, then 2,000 draws of one world (GRID=--quick for a look at the edges)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration_grid $(GRID)
 ifneq ($(GRID),--quick)
 	@$(BIN)/python -m benchmarks.calibration

@@ -4,13 +4,12 @@ the estimators were not tuned on (benchmarks/calibration_worlds.py).
     make bench-calibration
     python -m benchmarks.calibration_grid --quick                        a look, in a minute or two
     python -m benchmarks.calibration_grid --lines grid.jsonl             keeps the lines
+    python -m benchmarks.calibration_grid --kind communities             one kind of worlds, in one process
     python -m benchmarks.calibration_grid --from grid.jsonl --picture docs/calibration.svg
 
-For each world, share of positives and number of exposures e, every user of a population of 20,000 is drawn SETS times:
-its random exposures (for logged feedback: a log of e pairs on average, each item logged with a chance that rises with its
-popularity) and, from the kernels of the estimators, its numerator and denominator under each estimator and metric. These
-users with their exposures are the population of the cell: the target of an interval is the estimate over all of them
-(balanced URE: the true `full_macro`). A draw takes `users` of them at random. A line per cell:
+For each world, share of positives and number of exposures e there is a population of users with their exposures
+(benchmarks/calibration_pool.py): the target of an interval is the estimate over all of them (balanced URE: the true
+`full_macro`). A draw takes `users` of them at random. A line per cell:
 
     hits              mean number of users with a hit in a draw
     coverage          share of defined 95 % intervals that hold the target
@@ -25,7 +24,8 @@ users with their exposures are the population of the cell: the target of an inte
 The worse model loses, or doubles, all of a user's numerator with a fixed chance, so that the true ratio is the same for
 every metric. Aim: coverage 93 to 97 % where 30 users or more carry a hit, at least 93 % below; false_better and
 false_equivalent at most 5 %; power at least 80 %; each up to two Monte Carlo errors. A cell outside has its reasons in
-`outside`. Balanced URE solves 33 fits a draw, so it has a quarter of the draws, and no comparison.
+`outside`. Users are drawn by compiled code, the same for all estimators and metrics (benchmarks/calibration_sums.py);
+intervals and verdicts are those of the product. Power is told for pairs that need at most 10,000 users.
 """
 
 import argparse
@@ -42,40 +42,46 @@ import numpy.typing as npt
 from rich.progress import Progress
 
 from benchmarks.calibration_picture import picture
-from benchmarks.calibration_worlds import ITEMS, KINDS, SHARES, Population, population
+from benchmarks.calibration_pool import CLASS_METRICS, EXPOSURES, Case, Combined, K, Pool, pool_of
+from benchmarks.calibration_sums import (
+    AA,
+    AB,
+    APART,
+    BB,
+    BOTH,
+    BUCKETS_WITH,
+    FIRST,
+    HITS,
+    OTHER_A,
+    OTHER_AA,
+    A,
+    B,
+    N,
+    draw_sums,
+    stratum_sums,
+    unit_sums,
+)  # fmt: skip
+from benchmarks.calibration_worlds import ITEMS, KINDS, SHARES
 from eval_engine.estimators.registry import formula
 from eval_engine.estimators.stratified import combine_strata
-from eval_engine.estimators.user_batch import LabelSet, Propensities, UserBatch
-from eval_engine.kernels.rank_facts import RankFacts
-from eval_engine.statistics.balanced import Strata, balanced, lump_of
+from eval_engine.estimators.test_set import combine_draws
+from eval_engine.evaluation.class_variation import SLICES, over_classes
+from eval_engine.evaluation.strata import Linear
+from eval_engine.kernels.arrays import Floats
+from eval_engine.statistics.balanced import Strata, balanced, lump_of, lumps
 from eval_engine.statistics.comparison import Pairs, compare_groups, hit_size
-from eval_engine.statistics.few_hits import interval
+from eval_engine.statistics.few_hits import Range, interval
+from eval_engine.statistics.paired import Paired
 
 Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-K, SETS, AT_ONCE, BUCKETS, UNITS, FLOOR = 10, 5, 5000, 256, 32, 0.05
-TERMS_AT_ONCE = 1 << 20
-PILOTS = 9
+PILOTS, PILOT_USERS = 9, 100_000
 MOST_NEEDED = 10_000  # users at which power is still simulated
-USERS, EXPOSURES = (100, 300, 1500, 4000), (3, 5, 10, 20, 80)
-SAMPLED = (
-    ("ure_macro", "recall", K), ("ure_micro", "recall", K), ("ure_mean", "precision", K), ("ure_mean", "dcg", K),
-    ("ure_mean", "ndcg", K), ("ure_mean", "rbp", K), ("ure_mean", "hit_rate", 1), ("ure_macro", "auc", 0),
-    ("ure_macro", "map", K), ("traditional", "recall", 2), ("traditional", "precision", 2), ("traditional", "ndcg", 2),
-    ("open_loop", "recall", K), ("open_loop", "ndcg", K),
-)  # fmt: skip
-LOGGED = (
-    *(("holdout", metric, K) for metric in ("recall", "precision", "ndcg", "map", "mrr", "hit_rate")),
-    ("holdout", "auc", 0),
-    *((name, metric, K) for name in ("snips", "clipped", "snips_user") for metric in ("recall", "ndcg", "dcg", "rbp")),
-    ("snips", "auc", 0),
-)
-COMPLETE = (
-    *(("full_macro", metric, K) for metric in ("recall", "ndcg", "map", "mrr")),
-    *(("full_mean", metric, K) for metric in ("precision", "dcg", "rbp", "hit_rate")),
-    ("full_macro", "auc", 0), ("full_macro", "r_precision", 0), ("full_micro", "recall", K),
-)  # fmt: skip
-BALANCED, STRATIFIED = "ure_balanced recall@10", ("stratified", "stratified_balanced")
+USERS = (100, 300, 1500, 4000)
+BALANCED = "ure_balanced recall@10"
+EQUAL = 3  # the scenario of equal models
+SCENARIOS = np.array([(0.99, 0.0), (0.99, 0.1), (0.97, 0.0), (1.0, 0.05)])  # ratio, chance to win
+NEEDED = np.array([(0.9, 0.05), (0.998, 0.0)])
+POWERS = ("power", "power_equivalent")
 
 
 class Cell(NamedTuple):
@@ -88,112 +94,15 @@ class Cell(NamedTuple):
     draws: int
 
 
-class Pool(NamedTuple):
-    """The users of a cell with their exposures: terms by case, and what combined estimators need."""
-
-    terms: dict[str, tuple[Doubles, Doubles]]
-    n_positive: Ints  # exposed positives
-    truth: float  # of recall, macro
-    strata: tuple[Doubles, Doubles, Doubles, Doubles]  # (n_users, 2): numerators, denominators, pairs, 1 / p
-
-
-def name_of(estimator: str, metric: str, k: int) -> str:
-    """As it stands in the lines."""
-    return f"{estimator} {metric}@{k}" if k else f"{estimator} {metric}"
-
-
-def terms_of(batch: UserBatch, estimator: str, metric: str, k: int) -> tuple[Doubles, Doubles]:
-    """The terms of every user of a batch."""
-    own = formula(estimator, metric)
-    more = {"p": 0.8} if metric == "rbp" else {}
-    return own.of(batch, own.estimator.view(batch), slice(None), k, "expected", **more)
-
-
-def facts_of(world: Population, users: Ints, user: Ints, item: Ints) -> RankFacts:
-    """The rank facts of pairs sorted by user."""
-    n, items = users.size, world.liked.shape[1]
-    above, value = world.place[users[user], item], world.liked[users[user], item].astype(np.float64)
-    offsets = np.searchsorted(user, np.arange(n + 1))
-    level = np.zeros(above.size, np.int32)
-    return RankFacts(offsets, value, np.empty(0), above, level, np.full(n, items, np.int32))
-
-
-def exposed(world: Population, users: Ints, e: int, rng: np.random.Generator) -> RankFacts:
-    """e random exposures of each user."""
-    items = world.liked.shape[1]
-    shown = np.argpartition(rng.random((users.size, items), dtype=np.float32), e - 1, axis=1)[:, :e]
-    return facts_of(world, users, np.repeat(np.arange(users.size), e), shown.ravel())
-
-
-def propensities(world: Population, e: int) -> Doubles:
-    """The chance of each item to be logged, e in all."""
-    low, high = 0.0, 1e6
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.clip(middle * world.popularity, 0.004, 0.9).sum() < e else (low, middle)
-    return np.clip(low * world.popularity, 0.004, 0.9)
-
-
-def pool_of(cell: Cell) -> Pool:
-    """The population of a cell."""
-    world = population(cell.kind, cell.positives)
-    rng = np.random.default_rng((31, KINDS.index(cell.kind), sorted(SHARES).index(cell.positives), cell.exposures))
-    n, p = world.liked.shape[0], propensities(world, cell.exposures)
-    complete = COMPLETE if cell.exposures == EXPOSURES[0] else ()
-    rare = p <= np.sort(p)[np.searchsorted(np.cumsum(np.sort(p)), p.sum() / 2)]  # the stratum of half of the pairs
-    found: dict[str, list[tuple[Doubles, Doubles]]] = {name_of(*c): [] for c in (*SAMPLED, *LOGGED, *complete)}
-    positives: list[Ints] = []
-    strata: list[tuple[Doubles, ...]] = []
-    for _, start in product(range(SETS), range(0, n, AT_ONCE)):
-        users = np.arange(start, min(n, start + AT_ONCE))
-        user, item = np.nonzero(rng.random((users.size, p.size)) < p)
-        held = facts_of(world, users, user, item)
-        batch = UserBatch(
-            {"random": LabelSet(exposed(world, users, cell.exposures, rng)), "heldout": LabelSet(held)},
-            (1, 2, K),
-            propensities=Propensities({"heldout": p[item]}, float(p.max()), FLOOR),
-        )
-        for case in (*SAMPLED, *LOGGED):
-            found[name_of(*case)].append(terms_of(batch, *case))
-        positives.append(batch.sample("random").n_positive.astype(np.int64))
-        strata.append(_strata_terms(held, rare[item], p[item], K))
-        if complete:
-            user, item = np.divmod(np.arange(users.size * p.size), p.size)
-            everything = UserBatch({"truth": LabelSet(facts_of(world, users, user, item))}, (K,))
-            for case in complete:
-                found[name_of(*case)].append(terms_of(everything, *case))
-    liked = world.liked.sum(axis=1)
-    top, some = (world.liked & (world.place < K)).sum(axis=1), liked > 0
-    joined = {name: tuple(np.concatenate(x) for x in zip(*parts, strict=True)) for name, parts in found.items()}
-    return Pool(
-        joined,  # type: ignore[arg-type]
-        np.concatenate(positives),
-        float((top[some] / liked[some]).mean()),
-        tuple(np.concatenate(x) for x in zip(*strata, strict=True)),  # type: ignore[arg-type]
-    )
-
-
-def _strata_terms(held: RankFacts, rare: npt.NDArray[np.bool_], p: Doubles, k: int) -> tuple[Doubles, ...]:
-    """Of each user and stratum of propensity: recall, whether there is a positive, pairs, and their 1 / p."""
-    user, columns = held.user, []
-    for inside in (rare, ~rare):
-        good = inside & (held.value > 0)
-        count = np.bincount(user[good], minlength=held.n_users).astype(np.float64)
-        hits = np.bincount(user[good & (held.above < k)], minlength=held.n_users)
-        pairs = np.bincount(user[inside], minlength=held.n_users).astype(np.float64)
-        weight = np.bincount(user[inside], 1 / p[inside], minlength=held.n_users)
-        columns.append((np.divide(hits, count, out=np.zeros(count.size), where=count > 0), count > 0, pairs, weight))
-    return tuple(np.stack([c[n] for c in columns], axis=1).astype(np.float64) for n in range(4))
-
-
 def line_of(cell: Cell, users: int, name: str, target: float, numbers: dict[str, Any]) -> dict[str, Any]:
     """A line, and why it is outside the aim."""
     draws, reasons = numbers["draws"], []
     slack = 2 * math.sqrt(0.05 * 0.95 / draws)
+    defined = 2 * math.sqrt(0.05 * 0.95 / max(draws * (1 - numbers.get("undefined", 0.0)), 1))
     if numbers["coverage"] is not None:
-        if numbers["coverage"] < 0.93 - slack:
+        if numbers["coverage"] < 0.93 - defined:
             reasons.append("coverage")
-        if numbers["hits"] >= 30 and numbers["coverage"] > 0.97 + slack:
+        if numbers["hits"] >= 30 and numbers["coverage"] > 0.97 + defined:
             reasons.append("wide")
     reasons += [key for key in ("false_better", "false_equivalent") if (numbers.get(key) or 0) > 0.05 + slack]
     for key in ("power", "power_equivalent"):
@@ -218,43 +127,27 @@ def covered(low: Doubles, high: Doubles, target: float, hits: float) -> dict[str
     }
 
 
-def worse(uniform: Doubles, ratio: float, wins: float) -> Doubles:
-    """What a user's numerator is multiplied with: 0, 1 or 2, ratio on average; 2 with chance `wins`."""
-    factor: Doubles = np.ones(uniform.shape)
-    factor -= uniform < wins + 1 - ratio
-    factor += uniform > 1 - wins
-    return factor
-
-
-SCENARIOS = {"few": (0.99, 0.0), "many": (0.99, 0.1), "far": (0.97, 0.0), "equal": (1.0, 0.05)}
-
-
-def compared(a: Doubles, b: Doubles, uniform: Doubles, bucket: Ints, ratio: float, wins: float) -> Pairs:
-    """A model and one that is worse, in each draw: (draws, users) all."""
-    draws = a.shape[0]
-    place = (bucket + BUCKETS * np.arange(draws)[:, None]).ravel()
-    other = a * worse(uniform, ratio, wins)
-    sums = [
-        np.bincount(place, x.ravel(), minlength=draws * BUCKETS).reshape(draws, BUCKETS).astype(np.float64)
-        for x in (a, other, b)
-    ]
-    total = sums[2].sum(axis=1)
-    with np.errstate(all="ignore"):
-        values = np.stack([s.sum(axis=1) / total for s in sums[:2]], axis=1)
-        errors = np.stack(
-            [(s - v[:, None] * sums[2]) / total[:, None] for s, v in zip(sums, values.T, strict=False)], 1
-        )
-    both = np.stack([s.sum(axis=1) for s in sums[:2]], axis=1)
-    squares = np.stack([(x * x).sum(axis=1) for x in (a, other)], axis=1)
+def compared(values: Doubles, grams: Doubles, units: Doubles, users: Doubles, hits: Floats) -> Pairs:
+    """Pairs of models: values (n, 2); of their errors by bucket e and e + d, sum e^2, sum e d and sum d^2 (n, 3); buckets
+    and users with a denominator (n,); what a user's hit adds to a value (n, 2).
+    """
+    one, both, apart = grams.T
+    first = np.sqrt(one)
+    along = np.divide(both, first, out=np.zeros(first.size), where=first > 0)
+    across = np.sqrt(np.maximum(apart - along * along, 0.0))  # 0 if no user tells the models apart
+    zero = np.zeros(first.size)
+    # two errors with these sums of products, in place of one for each bucket
+    errors = np.stack([np.stack([first, zero], 1), np.stack([first + along, across], 1)], axis=1)
+    errors[np.isnan(values).any(axis=1)] = np.nan
     return compare_groups(
         values,
         errors,
-        (sums[2] > 0).sum(axis=1),
-        (b > 0).sum(axis=1),
+        units.astype(np.int64),
+        users.astype(np.int64),
         confidence=0.95,
         margin=0.01,
         power=0.8,
-        hits=hit_size(both, np.broadcast_to(total[:, None], both.shape), squares),
+        hits=hits,
     )
 
 
@@ -264,136 +157,191 @@ def equivalent(found: Pairs) -> npt.NDArray[np.bool_]:
     return (found.p[:, 0] >= 0.05) & (no_worse < 0.05)
 
 
-def plain_lines(cell: Cell, pool: Pool, users: int) -> Iterator[dict[str, Any]]:
-    """The lines of estimators that are ratios of sums over users."""
-    size = pool.n_positive.size
-    at_once = max(1, TERMS_AT_ONCE // users)
-    starts = range(0, cell.draws, at_once)
-    for name, (a, b) in pool.terms.items():
-        rng = np.random.default_rng((37, users, cell.exposures))
-        of = formula(name.split()[0], name.split()[1].partition("@")[0]).range(int((name.partition("@")[2]) or 0))
-        target = a.sum() / b.sum() if b.sum() > 0 else math.nan
-        ends: list[tuple[Doubles, Doubles]] = []
-        hits, wrong = 0.0, dict.fromkeys(SCENARIOS, 0)
-        for start in starts:
-            n = min(at_once, cell.draws - start)
-            who, uniform, bucket = (
-                rng.integers(0, size, (n, users)), rng.random((n, users)), rng.integers(0, BUCKETS, (n, users))
-            )  # fmt: skip
-            x, y = a[who], b[who]
-            ends.append(ratio_intervals(x, y, of))
-            hits += float((x > 0).sum())
-            for key, (ratio, wins) in SCENARIOS.items():
-                found = compared(x, y, uniform, bucket, ratio, wins)
-                wrong[key] += int((found.p[:, 0] < 0.05).sum() if key == "equal" else equivalent(found).sum())
-        low, high = (np.concatenate(x) for x in zip(*ends, strict=True))
-        numbers = covered(low, high, target, hits / cell.draws)
-        numbers["false_better"] = wrong["equal"] / cell.draws
-        numbers["false_equivalent"] = max(wrong[key] for key in ("few", "many", "far")) / cell.draws
-        yield line_of(cell, users, name, target, numbers)
+def verdicts(wrong: list[npt.NDArray[np.bool_]]) -> dict[str, Any]:
+    """False verdicts, of the draws of each scenario."""
+    shares = [float(one.mean()) for one in wrong]
+    return {"false_better": shares[EQUAL], "false_equivalent": max(shares[:EQUAL])}
 
 
-def ratio_intervals(x: Doubles, y: Doubles, of: Any) -> tuple[Doubles, Doubles]:
-    """The intervals of draws, as statistics/ratio.py has them: (draws, users) both."""
-    n = (y > 0).sum(axis=1).astype(np.float64)
-    total = y.sum(axis=1)
+def pair_of(moments: Doubles, pairs: Doubles) -> Pairs:
+    """The comparison of each draw: moments (n, 8), pairs (n, 5) of one case and scenario."""
+    a, b = np.stack([moments[:, A], pairs[:, OTHER_A]], 1), moments[:, B, None]
     with np.errstate(all="ignore"):
-        value = np.where(total > 0, x.sum(axis=1) / total, np.nan)
-        rest = np.where(y > 0, x - value[:, None] * y, 0.0)
-        error = np.where(n > 1, np.sqrt(n / (n - 1) * (rest**2).sum(axis=1)) / total, np.nan)
-        return interval(value, error, total**2 / (y * y).sum(axis=1), n - 1, 0.95, of)
+        values = a / b
+    hits = hit_size(a, np.broadcast_to(b, a.shape), np.stack([moments[:, AA], pairs[:, OTHER_AA]], 1))
+    return compared(values, pairs[:, [FIRST, BOTH, APART]], moments[:, BUCKETS_WITH], moments[:, N], hits)
+
+
+def is_wrong(found: Pairs, scenario: int) -> npt.NDArray[np.bool_]:
+    """The draws with a false verdict."""
+    return found.p[:, 0] < 0.05 if scenario == EQUAL else equivalent(found)
+
+
+def ratio_intervals(sums: Doubles, case: Case) -> tuple[Doubles, Doubles]:
+    """The intervals of draws, as statistics/ratio.py has them: sums (n, 8)."""
+    n, a, b = sums[:, N], sums[:, A], sums[:, B]
+    with np.errstate(all="ignore"):
+        value = np.where(b > 0, a / b, np.nan)
+        squares = sums[:, AA] - 2 * value * sums[:, AB] + value * value * sums[:, BB]
+        squares = np.where(squares > 1e-12 * sums[:, AA], squares, 0.0)  # what is left by rounding
+        error = np.where(n > 1, np.sqrt(n / (n - 1) * squares) / b, np.nan)
+        return interval(value, error, b * b / sums[:, BB], n - 1, 0.95, case.range)
+
+
+def seed_of(cell: Cell, users: int) -> int:
+    """Of the draws of a cell: the same for every estimator and metric."""
+    return 37 + users * 1000 + cell.exposures
+
+
+def plain_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: Doubles) -> Iterator[dict[str, Any]]:
+    """The lines of estimators that are ratios of sums over users, from those of draw_sums."""
+    for c, case in enumerate(pool.cases):
+        own, total = moments[:, :, c], pool.b[:, c].sum()
+        target = float(pool.a[:, c].sum() / total) if total > 0 else math.nan
+        numbers = covered(*ratio_intervals(own, case), target, float(own[:, HITS].mean()))
+        if case.compared:
+            numbers |= verdicts([is_wrong(pair_of(own, pairs[:, s, :, c]), s) for s in range(len(SCENARIOS))])
+        yield line_of(cell, users, str(case), target, numbers)
 
 
 def power_lines(cell: Cell, pool: Pool) -> Iterator[dict[str, Any]]:
-    """Power at users_needed and users_equivalent, which the whole population gives."""
-    rng, size = np.random.default_rng((41, cell.exposures)), pool.n_positive.size
-    draws = max(50, cell.draws // 10)
-    for name, (a, b) in pool.terms.items():
-        numbers: dict[str, Any] = {"draws": draws, "power_draws": draws, "coverage": None, "hits": 0.0}
-        for key, ratio, wins in (("power", 0.9, 0.05), ("power_equivalent", 0.998, 0.0)):
-            counted = float(np.median([_needed(a, b, rng, key, ratio, wins) for _ in range(PILOTS)]))
-            if not counted <= MOST_NEEDED:
+    """Power at users_needed and users_equivalent, which pilots of many users give."""
+    moments, pilots = draw_sums(pool.a, pool.b, PILOT_USERS, PILOTS, 41 + cell.exposures, NEEDED)
+    for c, case in enumerate(pool.cases):
+        if not case.compared:
+            continue
+        target = float(pool.a[:, c].sum() / max(pool.b[:, c].sum(), 1e-300))
+        numbers: dict[str, Any] = {"draws": cell.draws, "power_draws": cell.draws, "coverage": None, "hits": 0.0}
+        for s, key in enumerate(POWERS):
+            own = moments[:, :, c]
+            found = pair_of(own, pilots[:, s, :, c])
+            with np.errstate(all="ignore"):
+                of_draw = PILOT_USERS / own[:, N]
+                if key == "power":  # had the pilot found the true difference
+                    true = (1 - NEEDED[s, 0]) * own[:, A] / own[:, B]
+                    counted = found.users_needed[:, 0] * (found.difference[:, 0] / true) ** 2 * of_draw
+                else:
+                    counted = found.users_equivalent[:, 0] * of_draw
+            asked = float(np.median(counted))
+            if not asked <= MOST_NEEDED:
                 continue
-            needed = max(50, math.ceil(counted))
-            right = 0
-            for start in range(0, draws, at_once := max(1, TERMS_AT_ONCE // needed)):
-                shape = min(at_once, draws - start), needed
-                who = rng.integers(0, size, shape)
-                found = compared(a[who], b[who], rng.random(shape), rng.integers(0, BUCKETS, shape), ratio, wins)
-                first = np.maximum(found.p_no_worse_first[:, 0], found.p_no_worse_second[:, 0]) < 0.05
-                right += int((found.p[:, 0] < 0.05).sum() if key == "power" else first.sum())
-            numbers |= {key: right / draws, f"needed_{key}": needed}
-        yield line_of(cell, 0, name, float(a.sum() / b.sum()) if b.sum() > 0 else math.nan, numbers)
+            needed = max(50, math.ceil(asked))
+            a, b = (np.ascontiguousarray(x[:, [c]]) for x in (pool.a, pool.b))
+            sums, pairs = draw_sums(a, b, needed, cell.draws, 43 + cell.exposures, NEEDED[[s]])
+            found = pair_of(sums[:, :, 0], pairs[:, 0, :, 0])
+            no_worse = np.maximum(found.p_no_worse_first[:, 0], found.p_no_worse_second[:, 0])
+            right = found.p[:, 0] < 0.05 if key == "power" else no_worse < 0.05
+            numbers |= {key: float(right.mean()), f"needed_{key}": needed}
+        yield line_of(cell, 0, str(case), target, numbers)
 
 
-def _needed(a: Doubles, b: Doubles, rng: np.random.Generator, key: str, ratio: float, wins: float) -> float:
-    """The users of a draw that a pilot of 100,000 users asks for."""
-    who = rng.integers(0, a.size, (1, 100_000))
-    x, y = a[who], b[who]
-    pilot = compared(x, y, rng.random(who.shape), rng.integers(0, BUCKETS, who.shape), ratio, wins)
-    of_draw = who.size / max(int((y > 0).sum()), 1)
-    if key == "power_equivalent":
-        return float(pilot.users_equivalent[0, 0] * of_draw)
-    with np.errstate(all="ignore"):  # had the pilot hit the true difference
-        true = (1 - ratio) * x.sum() / y.sum()
-        return float(pilot.users_needed[0, 0] * (pilot.difference[0, 0] / true) ** 2 * of_draw)
+class Drawn:
+    """The values of estimators with errors by unit, draw by draw."""
+
+    def __init__(self, draws: int) -> None:
+        self.value, self.error, self.degrees, self.users, self.effective = np.empty((5, draws))
+        self.values, self.grams = np.full((draws, len(SCENARIOS), 2), np.nan), np.empty((draws, len(SCENARIOS), 3))
+        self.units, self.sizes = np.empty(draws), np.empty((draws, len(SCENARIOS), 2))
+
+    def add(self, draw: int, models: Paired, error: float, degrees: float, users: float, sizes: Floats) -> None:
+        """The first model, and those that are worse; sizes: of a hit of each."""
+        self.value[draw], self.error[draw], self.degrees[draw] = models.values[0], error, degrees
+        self.users[draw] = self.effective[draw] = users
+        self.units[draw] = models.n_units
+        first, apart = models.errors[0], models.errors[1:] - models.errors[0]
+        for n in range(apart.shape[0]):
+            self.values[draw, n] = models.values[0], models.values[1 + n]
+            self.grams[draw, n] = first @ first, apart[n] @ first, apart[n] @ apart[n]
+            self.sizes[draw, n] = sizes[0], sizes[1 + n]
+
+    def numbers(self, of: Range, target: float, hits: float, is_compared: bool) -> dict[str, Any]:
+        """Coverage and false verdicts."""
+        users = np.maximum(self.effective, 1)
+        numbers = covered(*interval(self.value, self.error, users, self.degrees, 0.95, of), target, hits)
+        if is_compared:
+            pairs = [
+                compared(self.values[:, s], self.grams[:, s], self.units, self.users, self.sizes[:, s])
+                for s in range(len(SCENARIOS))
+            ]
+            numbers |= verdicts([is_wrong(found, s) for s, found in enumerate(pairs)])
+        return numbers
 
 
 def balanced_line(cell: Cell, pool: Pool, users: int) -> dict[str, Any]:
     """The line of balanced URE."""
-    a, _ = pool.terms[name_of("ure_macro", "recall", K)]
-    rng, ends, hits = np.random.default_rng((43, users, cell.exposures)), [], 0.0
+    kinds = lumps()[lumps() <= cell.exposures]
+    stratum = np.searchsorted(kinds, lump_of(pool.n_positive))
+    e, items = np.full(kinds.size, cell.exposures), np.full(kinds.size, ITEMS)
+    drawn, seed = Drawn(cell.draws), seed_of(cell, users)
+    for draw in range(cell.draws):
+        counts, sums, squares = stratum_sums(stratum, pool.ratio, kinds.size, users, draw, seed, SCENARIOS)
+        found = balanced(Strata(e, items, kinds, counts, sums, squares))
+        seen, a, aa = float(counts[:, kinds > 0].sum()), sums.sum(axis=(1, 2)), squares.sum(axis=(1, 2))
+        sizes = hit_size(a, np.full(a.size, seen), aa)
+        drawn.add(draw, found.models, float(found.standard_errors()[0]), float(found.degrees()[0]), seen, sizes)
+    hits = float((pool.ratio > 0).mean() * users)
     of = formula("ure_balanced", "recall").range(K)
-    for _ in range(max(10, cell.draws // 4)):
-        who = rng.integers(0, a.size, users)
-        kinds, which = np.unique(lump_of(pool.n_positive[who]), return_inverse=True)
-        row = np.arange(users) % UNITS * kinds.size + which
-        columns = [
-            np.bincount(row, x, minlength=UNITS * kinds.size).reshape(UNITS, -1).astype(np.float64)
-            for x in (None, a[who], a[who] ** 2)
-        ]
-        e, items = np.full(kinds.size, cell.exposures), np.full(kinds.size, ITEMS)
-        found = balanced(Strata(e, items, kinds, columns[0], columns[1][None], columns[2][None]))
-        seen = int((pool.n_positive[who] > 0).sum())
-        low, high = interval(found.models.values, found.standard_errors(), seen, found.degrees(), 0.95, of)
-        ends.append((low[0], high[0]))
-        hits += float((a[who] > 0).sum())
-    low, high = np.array(ends).T
-    return line_of(cell, users, BALANCED, pool.truth, covered(low, high, pool.truth, hits / len(ends)))
+    return line_of(cell, users, BALANCED, pool.truth, drawn.numbers(of, pool.truth, hits, True))
 
 
-def stratified_lines(cell: Cell, pool: Pool, users: int) -> Iterator[dict[str, Any]]:
-    """The lines of estimators over two strata of propensity with equal numbers of pairs."""
-    a, b, pairs, weight = pool.strata
-    of = formula("holdout", "recall").range(K)._replace(heavy=True)
-    for name, share in zip(STRATIFIED, (pairs, weight), strict=True):
-        parts = [x.sum(axis=0)[:, None] for x in (a, b, share)]
-        target = float(combine_strata(parts[0][None], parts[1][None], parts[2]).values[0])
-        rng, ends, hits = np.random.default_rng((47, users, cell.exposures)), [], 0.0
-        for _ in range(cell.draws):
-            who, unit = rng.integers(0, a.shape[0], users), rng.integers(0, UNITS, users)
-            by_unit = [
-                np.stack([np.bincount(unit, x[who, n], minlength=UNITS) for n in range(2)]).astype(np.float64)
-                for x in (a, b, share)
-            ]
-            found = combine_strata(by_unit[0][None], by_unit[1][None], by_unit[2])
-            n = int((by_unit[1] > 0).any(axis=0).sum())
-            error = math.sqrt(n / (n - 1) * float((found.errors[0] ** 2).sum())) if n > 1 else math.nan
-            counted = float((b[who].sum(axis=1) > 0).sum())
-            ends.append(interval(found.values[0], error, counted, max(n - 1, 1), 0.95, of))
-            hits += float((a[who].sum(axis=1) > 0).sum())
-        low, high = np.array(ends, np.float64).T
-        yield line_of(cell, users, name_of(name, "recall", K), target, covered(low, high, target, hits / cell.draws))
+def combined_values(one: Combined, a: Doubles, b: Doubles, weights: Doubles) -> Linear:
+    """Models of numerators (n_models, n_parts, n_units), denominators and weights (n_parts, n_units)."""
+    b = np.broadcast_to(b, a.shape)
+    units = int((b > 0).any(axis=(0, 1)).sum())
+    if one.case.metric in CLASS_METRICS:
+        value = formula("lists", one.case.metric).over_classes
+        assert value is not None
+        sums = {part: {"": (a[0, g], b[0, g], False)} for g, part in enumerate(SLICES)}
+        return over_classes(value, [""], sums).linear
+    if one.weights.size:
+        strata = combine_strata(a, b, weights)
+        return Linear(Paired(strata.values, strata.errors, units), strata.unseen, strata.users)
+    sets = combine_draws(a, b)
+    return Linear(Paired(sets.values, sets.errors, units))
+
+
+def combined_lines(cell: Cell, pool: Pool, users: int, moments: Doubles, pairs: Doubles) -> Iterator[dict[str, Any]]:
+    """The lines of estimators over strata of propensity, draws of a test set and classes of popularity; moments and
+    pairs are those of the same draws of users.
+    """
+    sums, more, some, squares = unit_sums(pool.columns, users, cell.draws, seed_of(cell, users), SCENARIOS)
+    whole = pool.columns.sum(axis=0)[:, None]
+    names = [str(case) for case in pool.cases]
+    for one in pool.combined:
+        target = float(combined_values(one, whole[one.a][None], whole[one.b], whole[one.weights]).models.values[0])
+        drawn = Drawn(cell.draws)
+        if one.weights.size:  # of all of holdout
+            c = names.index(f"holdout {one.case.metric}@{K}")
+            a = np.concatenate([moments[:, None, A, c], pairs[:, :, OTHER_A, c]], axis=1)
+            aa = np.concatenate([moments[:, None, AA, c], pairs[:, :, OTHER_AA, c]], axis=1)
+            b, hits = moments[:, B, c], moments[:, HITS, c]
+        else:  # of the first part
+            first = one.a[0]
+            own = sums[:, first].sum(axis=1)[:, None]
+            a, aa = np.concatenate([own, own + more[:, :, first].sum(axis=2)], axis=1), squares[:, :, first]
+            b, hits = sums[:, one.b[0]].sum(axis=1), some[:, one.a].min(axis=1)
+        sizes = hit_size(a, np.broadcast_to(b[:, None], a.shape), aa)
+        for draw in range(cell.draws):
+            parts = sums[draw, one.a][None]
+            if one.case.compared:
+                parts = np.concatenate([parts, parts + more[draw][:, one.a]])
+            found = combined_values(one, parts, sums[draw, one.b], sums[draw, one.weights])
+            error, degrees = float(found.standard_errors()[0]), float(found.degrees()[0])
+            drawn.add(draw, found.models, error, degrees, float(b[draw]), sizes[draw])
+            drawn.effective[draw] = b[draw] if found.users is None else min(b[draw], float(found.users[0]))
+        numbers = drawn.numbers(one.case.range, target, float(hits.mean()), one.case.compared)
+        yield line_of(cell, users, str(one.case), target, numbers)
 
 
 def lines_of(cell: Cell) -> list[dict[str, Any]]:
     """All lines of a population."""
-    pool = pool_of(cell)
+    pool = pool_of(cell.kind, cell.positives, cell.exposures)
     lines = list(power_lines(cell, pool))
     for users in cell.users:
-        lines += plain_lines(cell, pool, users)
+        moments, pairs = draw_sums(pool.a, pool.b, users, cell.draws, seed_of(cell, users), SCENARIOS)
+        lines += plain_lines(cell, pool, users, moments, pairs)
         lines.append(balanced_line(cell, pool, users))
-        lines += stratified_lines(cell, pool, users)
+        lines += combined_lines(cell, pool, users, moments, pairs)
     return lines
 
 
@@ -424,27 +372,32 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--draws", type=int, default=1000)
     options.add_argument("--quick", action="store_true", help="200 draws; 100 and 1,500 users; 3 and 20 exposures")
+    options.add_argument("--kind", choices=KINDS, help="one kind of worlds, in this process")
     options.add_argument("--lines", type=Path, help="file for the line of every cell")
-    options.add_argument("--from", dest="kept", type=Path, help="lines of an earlier run, instead of a run")
+    options.add_argument("--from", dest="kept", type=Path, nargs="+", help="lines of earlier runs, instead of a run")
     options.add_argument("--picture", type=Path, help="file for the picture, an SVG")
     asked = options.parse_args()
     lines: list[dict[str, Any]] = []
     if asked.kept:
-        lines = [json.loads(line) for line in asked.kept.read_text().splitlines()]
+        lines = [line for path in asked.kept for line in map(json.loads, path.read_text().splitlines())]
     else:
         draws = asked.draws
         users: tuple[int, ...] = USERS
         exposures: tuple[int, ...] = EXPOSURES
         if asked.quick:
             draws, users, exposures = min(draws, 200), (100, 1500), (3, 20)
-        cells = [Cell(*what, users, draws) for what in product(KINDS, sorted(SHARES), exposures)]
-        with Progress() as progress, ProcessPoolExecutor(2) as pool:
+        kinds = [asked.kind] if asked.kind else KINDS
+        cells = [Cell(*what, users, draws) for what in product(kinds, sorted(SHARES), exposures)]
+        if asked.lines:
+            asked.lines.write_text("")
+        with Progress() as progress, ProcessPoolExecutor(len(kinds)) as pool:
             bar = progress.add_task("Drawing", total=len(cells))
-            for own in pool.map(lines_of, cells):
+            for own in (map if asked.kind else pool.map)(lines_of, cells):
                 lines += own
                 progress.advance(bar)
-    if asked.lines:
-        asked.lines.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+                if asked.lines:
+                    with asked.lines.open("a") as kept:
+                        kept.writelines(f"{json.dumps(line)}\n" for line in own)
     for line in lines:
         if line["outside"]:
             print(json.dumps(line))

@@ -28,6 +28,9 @@ SHARES = {
     "micro",
     "pooled",
     "weighted",
+    "pairs",
+    "raw",
+    "recommended",
 }  # means in which the parts of a user's denominator are the numerator's
 Role = Literal["truth", "naive", "estimate"]
 
@@ -128,6 +131,8 @@ class MetricTerms(NamedTuple):
         """The values that it can take, which its interval is cut to."""
         if self.top is None:
             return UNKNOWN_RANGE
+        if self.over_classes:
+            return Range(self.top(k), counted=False)
         top, pairs = self.top(k), self.pairs and self.estimator.sampled
         share = self.mean in SHARES or not (self.estimator.sampled or self.estimator.weight)
         # of one user the weights are shares; average precision falls with the rank as a weight does

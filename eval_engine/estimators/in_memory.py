@@ -173,9 +173,10 @@ def stratified(
     found = combine_strata(a[None], b[None], n)
     units = int((b > 0).any(axis=0).sum())
     inflation = units / (units - 1) if units > 1 else np.nan
-    error = float(np.sqrt(inflation * (found.errors[0] ** 2).sum()))
-    value, of = float(found.values[0]), formula("holdout", metric).range(k)
-    low, high = interval(value, error, whole.n_users, max(units - 1, 1), confidence, of)
+    error = float(np.sqrt(inflation * (found.errors[0] ** 2).sum() + found.unseen[0] ** 2))
+    value, of = float(found.values[0]), formula("holdout", metric).range(k)._replace(heavy=True)  # weights of strata
+    users = min(float(whole.n_users), float(found.users[0]))
+    low, high = interval(value, error, users, max(units - 1, 1), confidence, of)
     return ratio.Estimate(value, error, float(low), float(high), *whole[4:])
 
 

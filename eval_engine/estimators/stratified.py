@@ -8,11 +8,18 @@
 Bucket g of users moves R by e_g = sum_x [s_x (A_xg - R_x B_xg) / B_x + R_x (n_xg - s_x n_g) / n]: the shares are
 estimated too. Edges and propensities count as given. A stratum without a positive is left out, and the shares of the
 others are scaled to 1. One stratum is holdout itself. evaluation/strata.py computes it from the slices of holdout.
+
+**No hit is not certainty.** A stratum without a hit may have a ratio up to 1 - 0.025^(1 / B_x), the upper end of Clopper and
+Pearson's interval for B_x users; s_x times that is the half-width of a normal error that is added.
+
+    1 / sum_x (s_x^2 / B_x)        the effective number of users, for intervals of few hits: a stratum with a large share
+                                   and few users decides
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from eval_engine.estimators.estimator import Doubles, Estimator
 from eval_engine.estimators.holdout import WORDS
@@ -26,6 +33,8 @@ class Combined(NamedTuple):
     values: Doubles  # (n_models,)
     errors: Doubles  # (n_models, n_buckets)
     left_out: float  # share of the strata without a positive
+    users: Doubles  # (n_models,): effective number of users
+    unseen: Doubles  # (n_models,): standard deviation of what strata without a hit may add
 
 
 def combine_strata(a: Doubles, b: Doubles, n: Doubles) -> Combined:
@@ -38,15 +47,20 @@ def combine_strata(a: Doubles, b: Doubles, n: Doubles) -> Combined:
     total = n.sum()
     if not used.any() or not total > 0:
         nothing = np.full((a.shape[0], a.shape[2]), np.nan)
-        return Combined(nothing[:, 0], nothing, 1.0)
+        return Combined(nothing[:, 0], nothing, 1.0, np.zeros(a.shape[0]), np.zeros(a.shape[0]))
     share = n.sum(axis=1) / total
     below = b.sum(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = a.sum(axis=2) / below  # (n_models, n_strata); NaN where a model has no user in a stratum
+        users = 1 / (share * share / below).sum(axis=1)
+        most = share * (1 - 0.025 ** (1 / below)) / ndtri(0.975)
+        unseen = np.sqrt((np.where(ratio == 0, most, 0.0) ** 2).sum(axis=1))
         errors = ((share / below)[:, :, None] * (a - ratio[:, :, None] * b)).sum(axis=1)
     moved = n - share[:, None] * n.sum(axis=0)
     errors += np.einsum("mx,xg->mg", ratio, moved) / total
-    return Combined(ratio @ share, errors, float(1 - total / every))
+    return Combined(
+        ratio @ share, errors, float(1 - total / every), users, np.where((ratio == 0).all(axis=1), 0.0, unseen)
+    )
 
 
 STRATIFIED = Estimator(

@@ -625,6 +625,8 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
         return [math.nan] * 4, no_bounds, about.estimator.uncombined
     value, error = float(group.values.values[m]), float(group.combined.standard_errors()[m])
     degrees, users = group.combined.degrees()[m], effective_users(model.sums)
+    fewer = getattr(group.combined, "users", None)
+    users = users if fewer is None else min(users, float(fewer[m]))
     low, high = interval(value, error, users, degrees, asking.confidence, about.range(group.key[2]))
     reason = _reason(model.sums, about.left_out, about.unknown)
     if reason is None and math.isnan(value):

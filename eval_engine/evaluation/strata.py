@@ -30,12 +30,15 @@ class Linear(NamedTuple):
     """Values with linearised errors by bucket of users."""
 
     models: Paired
+    bias: Doubles | None = None  # (n_models,): standard deviation of what the errors by bucket do not show
+    users: Doubles | None = None  # (n_models,): effective number of users, where it is below that of all users
 
     def standard_errors(self) -> Doubles:
         """Of each model."""
         n = self.models.n_units
         inflation = n / (n - 1) if n > 1 else np.nan
-        return np.sqrt(inflation * (self.models.errors**2).sum(axis=1))
+        more = 0.0 if self.bias is None else self.bias**2
+        return np.sqrt(inflation * (self.models.errors**2).sum(axis=1) + more)
 
     def degrees(self) -> Doubles:
         """Of freedom of each model's error: one fewer than buckets."""
@@ -82,7 +85,11 @@ def stratified(
     for estimator, weights in ((STRATIFIED, pairs), (STRATIFIED_BALANCED, inverse)):
         combined = combine_strata(a, b, weights)
         units = int((b > 0).any(axis=(0, 1)).sum())
-        linear = Linear(Paired(combined.values, combined.errors, units))
+        linear = Linear(
+            Paired(combined.values, combined.errors, units),
+            combined.unseen if combined.unseen.any() else None,
+            combined.users,
+        )
         of_strata = [spreads.get((models[0], "holdout", WEIGHT, name, 0)) for name in slices]
         spread = _spread(weights.sum(axis=1), of_strata)
         answers.append(Stratified(f"{estimator.name}({kind}={n})", estimator, linear, spread, combined.left_out))

@@ -43,13 +43,12 @@ import numpy.typing as npt
 from scipy.special import bdtr, gammaln, stdtrit
 
 from eval_engine.kernels.arrays import Ints
+from eval_engine.statistics.law_of_rates import RATES, density, fit_laws
 from eval_engine.statistics.paired import Paired
 
 Doubles = npt.NDArray[np.float64]
 
 DEGREE = 4  # of the polynomial in the law
-PENALTY = 0.1  # on its squared coefficients, in units of one user
-RATES = 48  # points at which the law of rho is kept
 SPREAD, LENGTH = 0.6, 2.0  # tau, as a share of the mean recall, and l, in units of log N+, of the weights
 LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
 LEFT_SLOPE = 0.75  # standard deviation of the bias that a slope of recall leaves, in units of that bias
@@ -179,7 +178,7 @@ def _slopes(cells: Cells, strata: Strata, users: Doubles, law: Doubles) -> Doubl
     strata.
     """
     seen = (strata.positives > 0) & (users > 0)
-    posterior = np.tensordot(_density(law), cells.joint, 1)[:, seen]
+    posterior = np.tensordot(density(law), cells.joint, 1)[:, seen]
     x = np.log(cells.grid) @ posterior / np.maximum(posterior.sum(axis=0), 1e-300)
     n = users[seen]
     sums = strata.sums.sum(axis=1)[:, seen]
@@ -199,14 +198,10 @@ def _laws(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> dic
     exposures, _, positives = (np.array(column) for column in kinds)
     by_unit = np.frombuffer(users, np.float64).reshape(n_units, -1)
     total, cells = by_unit.sum(axis=0), _cells(*kinds)
-    law = _law(cells, total, np.zeros(min(DEGREE, int(exposures.max()))))
-    found = {-1: law}
-    shows = positives > 0
-    for unit in range(n_units):
-        rest = total - by_unit[unit]
-        if by_unit[unit, shows & (total > 0)].sum() > 0 and (rest[shows] > 0).any():
-            found[unit] = _law(cells, rest, law)
-    return found
+    law = fit_laws(cells.given_rate, total[None], np.zeros(min(DEGREE, int(exposures.max()))))[0]
+    shows, rest = positives > 0, total - by_unit
+    units = np.flatnonzero((by_unit[:, shows].sum(axis=1) > 0) & (rest[:, shows] > 0).any(axis=1))
+    return {-1: law} | dict(zip(units.tolist(), fit_laws(cells.given_rate, rest[units], law), strict=True))
 
 
 @lru_cache(maxsize=64)
@@ -252,51 +247,6 @@ def _choose(n: npt.ArrayLike, k: int) -> Doubles:
     return logarithm
 
 
-@lru_cache(maxsize=8)
-def _basis(degree: int) -> Doubles:
-    """Orthogonal polynomials of degree 1 and more over the rates, which are evenly spaced on the log scale."""
-    powers = np.vander(np.linspace(-1, 1, RATES), degree + 1, increasing=True)
-    orthogonal: Doubles = np.linalg.qr(powers)[0][:, 1:] * math.sqrt(RATES)
-    return orthogonal
-
-
-def _density(coefficients: Doubles) -> Doubles:
-    """The law at the rates; of several laws, (n_laws, n_rates)."""
-    height = coefficients @ _basis(coefficients.shape[-1]).T
-    density: Doubles = np.exp(height - height.max(axis=-1, keepdims=True))
-    return density / density.sum(axis=-1, keepdims=True)
-
-
-def _law(cells: Cells, users: Doubles, start: Doubles) -> Doubles:
-    """The coefficients of the law of rho that fits the counts best, by Fisher scoring with halved steps."""
-    total, basis, counted = users.sum(), _basis(start.size), users > 0
-    given, seen = cells.given_rate[:, counted], users[counted]
-
-    def loss(at: Doubles) -> float:
-        return float(PENALTY / 2 * at @ at - seen @ np.log(np.maximum(_density(at) @ given, 1e-300)))
-
-    now, least = start, loss(start)
-    for _ in range(200):
-        density = _density(now)
-        mixture = np.maximum(density @ given, 1e-300)
-        # derivative of each stratum's probability by each coefficient
-        slopes = (basis * density[:, None]).T @ (given - mixture)
-        gradient = PENALTY * now - slopes @ (seen / mixture)
-        if np.abs(gradient).max() < 1e-9 * total:
-            break
-        step = np.linalg.solve(total * (slopes / mixture) @ slopes.T + PENALTY * np.eye(start.size), gradient)
-        for _ in range(40):
-            if (value := loss(now - step)) <= least:
-                break
-            step = step / 2
-        else:
-            break
-        if least - value < 1e-12 * abs(least):
-            return now - step
-        now, least = now - step, value
-    return now
-
-
 class _Setting(NamedTuple):
     covariance: Doubles  # (n_grid, n_grid) of relative recall, its mean free
     smooth: Doubles  # the same for the bias that is left, without the mean
@@ -325,13 +275,13 @@ def _values(
     of users at once: users (n, n_strata), sums (n, n_models, n_strata), laws (n, degree); (n, n_models) and (n, n_grid).
     All groups have users in the same strata with positives.
     """
-    share, density = _shares(cells, users), _density(laws)
+    share, rates = _shares(cells, users), density(laws)
     n_rates, n_grid, n_groups = cells.has_positive.shape
-    has = (density @ cells.has_positive.reshape(n_rates, -1)).reshape(-1, n_grid, n_groups)
+    has = (rates @ cells.has_positive.reshape(n_rates, -1)).reshape(-1, n_grid, n_groups)
     law_of_positives = (has @ share[:, :, None])[:, :, 0]  # P(N+), N+ > 0
     some = law_of_positives.sum(axis=1)
     seen = (strata.positives > 0) & (users[0] > 0)
-    joint = (density @ cells.joint[:, :, seen].reshape(n_rates, -1)).reshape(len(users), n_grid, -1)
+    joint = (rates @ cells.joint[:, :, seen].reshape(n_rates, -1)).reshape(len(users), n_grid, -1)
     joint = joint * (share[:, cells.group[seen]] / some[:, None])[:, None, :]
     weight = law_of_positives / some[:, None]
     noise = joint.sum(axis=1) * setting.variance[seen] / (users.sum(axis=1) * some)[:, None]

@@ -46,6 +46,7 @@ class Range(NamedTuple):
     bounded: bool = False  # a user's numerator is at most the denominator
     pairs: bool = False  # pairs of hits of a user count
     heavy: bool = False  # hits have weights of a long tail
+    counted: bool = True  # the value is a sum of hits; else its interval is cut to the range, and no more
 
 
 UNKNOWN_RANGE = Range()
@@ -73,6 +74,8 @@ def interval(
         low, high = np.asarray(r - width), np.asarray(r + width)
         if not np.isfinite(of.top):
             return low, high
+        if not of.counted:
+            return np.minimum(np.maximum(low, 0.0), r), np.maximum(np.minimum(high, of.top), r)
         larger = PAIR if of.pairs else HEAVY if of.heavy else LARGER
         t = stdtrit(np.maximum(np.minimum(free, np.where(n > 1, n - 1, 1.0)), 1.0), (1 + confidence) / 2)
         hits = np.where(se > 0, r * r / (se * se), np.where(r > 0, n, 0.0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms, divided, mean_over
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 from eval_engine.estimators.metrics.top_k import POPULARITY, top_total
 
 
@@ -32,7 +32,9 @@ APLT = MetricKernel(
     "aplt",
     at_k=True,
     means={
-        "recommended": Kernel(aplt, "positive", "the share of the top k that is of class low", needs=POPULARITY),
+        "recommended": Kernel(
+            aplt, "positive", "the share of the top k that is of class low", needs=POPULARITY, top=one
+        ),
     },
     ordered=False,
     compared_as=None,
@@ -40,7 +42,9 @@ APLT = MetricKernel(
 ACLT = APLT._replace(
     name="aclt",
     means={
-        "recommended": Kernel(aclt, "labelled", "the number of items of class low in the top k", needs=POPULARITY),
+        "recommended": Kernel(
+            aclt, "labelled", "the number of items of class low in the top k", needs=POPULARITY, top=float
+        ),
     },
 )
 TAIL_SHARE = APLT._replace(
@@ -48,7 +52,7 @@ TAIL_SHARE = APLT._replace(
     means={
         "recommended": Kernel(
             tail_share, "positive", "the share of class low in all recommendations, weighted by list length",
-            needs=POPULARITY,
+            needs=POPULARITY, top=one,
         ),
     },
 )  # fmt: skip

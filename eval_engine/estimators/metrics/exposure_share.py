@@ -7,7 +7,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 from eval_engine.estimators.metrics.top_k import top_total
 
 
@@ -19,7 +19,7 @@ def exposure_share(labelled: Labelled, k: int, ties: str) -> Terms:
 EXPOSURE_SHARE = MetricKernel(
     "exposure_share",
     at_k=True,
-    means={"recommended": Kernel(exposure_share, "labelled", "the share of all recommendations at k")},
+    means={"recommended": Kernel(exposure_share, "labelled", "the share of all recommendations at k", top=one)},
     ordered=False,
     compared_as=None,
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 from eval_engine.estimators.metrics.parity import BOTH, CLASSES, ClassOf, nothing
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.kernels.gain import gain_table
@@ -47,6 +47,7 @@ NDCG_COMPRESSED = MetricKernel(
             "labelled",
             "nDCG of a class of items, ranked among themselves, of users with one in the top k",
             needs=BOTH | {"keys"},
+            top=one,
             by_class=by_class,
         )
     },

@@ -13,6 +13,7 @@ largest value is sqrt(G - 1). The forms by user are sums over users, not means: 
 gets more, so that even a perfect model is not at 0.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -86,8 +87,13 @@ def nothing(labelled: Labelled, k: int, ties: str) -> Terms:
     return Terms(np.zeros(n.size), np.zeros(n.size))
 
 
+def largest(k: int) -> float:
+    """The value where one class has everything."""
+    return math.sqrt(len(CLASSES) - 1)
+
+
 def _metric(name: str, terms: ByClass, over: OverClasses, quantity: str, needs: frozenset[str]) -> MetricKernel:
-    kernel = Kernel(nothing, "labelled", quantity, needs=needs, by_class=terms, over_classes=over)
+    kernel = Kernel(nothing, "labelled", quantity, needs=needs, by_class=terms, over_classes=over, top=largest)
     return MetricKernel(name, at_k=True, means={"recommended": kernel}, ordered=False, compared_as=None)
 
 

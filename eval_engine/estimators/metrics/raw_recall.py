@@ -8,7 +8,7 @@ sums of the table statistics are these counts. It is no estimate where exposure 
 
 from eval_engine.estimators.estimator import Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 from eval_engine.kernels.gain import gain_of_each
 from eval_engine.kernels.user_totals import user_totals
 
@@ -22,6 +22,10 @@ def raw_recall(labelled: Labelled, k: int, ties: str) -> Terms:
 RAW_RECALL = MetricKernel(
     "raw_recall",
     at_k=True,
-    means={"raw": Kernel(raw_recall, "positive", "the share of labelled positives that are in the top k, unweighted")},
+    means={
+        "raw": Kernel(
+            raw_recall, "positive", "the share of labelled positives that are in the top k, unweighted", top=one
+        )
+    },
     compared_as=None,
 )

@@ -16,7 +16,7 @@ import numpy as np
 
 from eval_engine.estimators.estimator import Doubles, Terms
 from eval_engine.estimators.labelled import Labelled
-from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
+from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel, one
 from eval_engine.kernels.sampled_negatives import chance_among_negatives
 from eval_engine.kernels.splitmix64 import mix
 from eval_engine.kernels.user_totals import user_totals
@@ -53,14 +53,18 @@ QUANTITY = "the share of positives that are among the first k of themselves and 
 SAMPLED_HIT_RATE = MetricKernel(
     "sampled_hit_rate",
     at_k=True,
-    means={"pairs": Kernel(expected, "positive", f"{QUANTITY}, expected over draws of negatives")},
+    means={"pairs": Kernel(expected, "positive", f"{QUANTITY}, expected over draws of negatives", top=one)},
     parameters={"negatives": NEGATIVES},
     compared_as=None,
 )
 SAMPLED_HIT_RATE_DRAWN = MetricKernel(
     "sampled_hit_rate_drawn",
     at_k=True,
-    means={"pairs": Kernel(drawn, "positive", f"{QUANTITY}, of one draw for each positive", needs=frozenset({"keys"}))},
+    means={
+        "pairs": Kernel(
+            drawn, "positive", f"{QUANTITY}, of one draw for each positive", needs=frozenset({"keys"}), top=one
+        )
+    },
     parameters={"negatives": NEGATIVES, "seed": Parameter(default=0.0, low=-1.0, high=2.0**52)},
     compared_as=None,
 )

@@ -13,11 +13,12 @@ from eval_engine.estimators.metrics.parity import (
     recommended_by_class,
     summed_variation,
 )
-from eval_engine.estimators.registry import METRICS
+from eval_engine.estimators.registry import METRICS, formula
 from eval_engine.estimators.user_batch import LabelSet, ListItems, UserBatch, list_set
 from eval_engine.evaluation.class_variation import SLICES, over_classes
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.statistics.bucket_sums import N_COARSE
+from eval_engine.statistics.few_hits import interval
 
 # items a, b, c are low (1, 1, 2 training positives), d and e are high (6, 9), z was never trained on; no item is middle
 COUNT = np.array([1.0, 1.0, 2.0, 6.0, 9.0, 0.0])
@@ -139,3 +140,27 @@ def test_support_in_one_bucket_only_has_no_error_and_unknown_sums_no_value() -> 
     assert np.isnan(found.linear.standard_errors()[0])
     unknown = over_classes(pooled_variation, ["m"], sums | {SLICES[0]: {"m": (a[0], b[0], True)}})
     assert np.isnan(unknown.linear.models.values[0])
+
+
+@pytest.mark.parametrize(("users", "wide"), [(3, True), (300_000, False)])
+def test_a_class_without_a_hit_may_have_one(users: int, wide: bool) -> None:
+    """Two classes of ratio 0.5 and one of which nothing was found, in as many positives as users."""
+    b = np.full((3, N_COARSE), users / 3)
+    a = b * np.array([0.0, 0.5, 0.5])[:, None]
+    found = over_classes(pooled_variation, ["m"], {name: {"m": (a[g], b[g], False)} for g, name in enumerate(SLICES)})
+    moved = []
+    for hits in np.linspace(0, -np.log(0.025), 1000):
+        ratio = np.array([min(hits / b[0].sum(), 1.0), 0.5, 0.5])
+        moved.append(abs(ratio.std() / ratio.mean() - np.sqrt(0.5)))
+    assert found.linear.standard_errors()[0] * 1.96 == pytest.approx(max(moved), rel=0.01)
+    assert (found.linear.standard_errors()[0] > 0.05) == wide
+    low, high = interval(
+        found.linear.models.values, found.linear.standard_errors(), 9, 31, 0.95, formula("lists", "p_reo").range(10)
+    )
+    assert 0 <= low[0] < high[0] <= np.sqrt(2)
+    some = np.where(a == 0, 1.0, a)  # with a hit, the error is the jackknife's alone
+    known = over_classes(
+        pooled_variation, ["m"], {name: {"m": (some[g], b[g], False)} for g, name in enumerate(SLICES)}
+    )
+    assert known.linear.bias is not None
+    assert known.linear.bias[0] == 0

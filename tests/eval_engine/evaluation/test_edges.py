@@ -30,11 +30,11 @@ def spec_of(metrics=("recall@5", "precision@5", "auc"), traditional=("recall@5",
     )  # fmt: skip
 
 
-def evaluated(models, spec, probability=False, liked=0.2, users=80, seed=0, merged=False):
+def evaluated(models, spec, probability=False, liked=0.2, users=80, seed=0, merged=False, exposures=SHOWN):
     """The results of models, each a matrix of scores or a seed of one."""
     rng = np.random.default_rng(seed)
     values = (rng.random((users, ITEMS)) < liked).astype(float)
-    shown = [np.sort(rng.permutation(ITEMS)[:SHOWN]) for _ in range(users)]
+    shown = [np.sort(rng.permutation(ITEMS)[:exposures]) for _ in range(users)]
     hashes, packed = rng.integers(-(2**63), 2**63 - 1, users), []
     for name, scores in models.items():
         scores = np.random.default_rng(scores).random((users, ITEMS)) if isinstance(scores, int) else scores
@@ -133,3 +133,37 @@ def test_the_bootstrap_of_balanced_ure_has_its_bias():
     assert row["bootstrap_error"] == pytest.approx(row["standard_error"], rel=0.35)
     (pair,) = [r for r in found.comparisons if r["estimator"] == "ure_balanced"]
     assert (pair["users_needed"], pair["users_equivalent"]) == (None, None)  # its weights change with the users
+
+
+def test_one_exposure_of_each_user_has_a_reason_where_it_says_nothing():
+    """One shown item tells neither whether others are above it, nor how many positives a user has."""
+    found = evaluated({"a": 1}, spec_of(("recall@5", "auc", "map@5")), exposures=1, liked=0.5)
+    for estimator, metric, k in (("ure_balanced", "recall", 5), ("ure_macro", "auc", 0), ("ure_macro", "map", 5)):
+        row = row_of(found, estimator, metric, k)
+        assert (row["value"], row["low"], row["high"]) == (None,) * 3
+        assert row["reason"]
+    assert row_of(found, "ure_macro", "recall", 5)["value"] is not None
+    selected = row_of(found, "full_selected", "auc", 0)
+    assert selected["value"] is None
+    assert selected["reason"]
+
+
+def test_balanced_ure_of_uneven_exposure_is_null_with_the_reason():
+    row = row_of(evaluated({"a": 1}, spec_of(), probability=True), "ure_balanced", "recall", 5)
+    assert (row["value"], row["low"], row["high"], row["bootstrap_low"], row["chance_best"]) == (None,) * 5
+    assert "prob" in row["reason"]
+
+
+def test_the_chance_to_be_best_of_balanced_ure_reckons_with_its_bias():
+    """Of three exposures the bias is the larger part: what the users alone would call nearly certain is not."""
+    values = np.random.default_rng(0).random((3000, ITEMS)) < 0.2
+    noise = np.random.default_rng(1).random((3000, ITEMS))
+    models = {"a": noise + 0.30 * values, "b": noise + 0.27 * values}
+    found = evaluated(models, spec_of(), users=3000, exposures=3)
+    rows = [row_of(found, "ure_balanced", "recall", 5, model) for model in models]
+    (pair,) = [r for r in found.comparisons if (r["estimator"], r["metric"]) == ("ure_balanced", "recall")]
+    apart = abs(pair["difference"]) / pair["standard_error"]
+    biased = np.hypot(*(row["bootstrap_error"] for row in rows))
+    assert biased > 2 * pair["standard_error"]
+    assert apart > 2
+    assert 0.05 < rows[0]["chance_best"] < 0.95

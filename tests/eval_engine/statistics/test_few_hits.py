@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eval_engine.estimators.stratified import combine_strata
 from eval_engine.statistics.few_hits import Range, interval
 from eval_engine.statistics.ratio import estimate, ratio_sums
 
@@ -69,3 +70,38 @@ def test_they_cover_where_the_linearised_interval_does_not(users, chance, gain):
         plain += before.low <= truth <= before.high
     assert few / 400 >= 0.93
     assert plain / 400 < 0.93
+
+
+def test_strata_have_the_users_of_the_stratum_that_decides():
+    """Without a hit, 3 users of a stratum with nine tenths of the weight say little, whatever the other 97 do."""
+    b = np.zeros((1, 2, 100))
+    b[0, 0, :3], b[0, 1, 3:] = 1.0, 1.0
+    weights = np.zeros((2, 100))
+    weights[0, 0], weights[1, 3] = 9.0, 1.0
+    found = combine_strata(np.zeros(b.shape), b, weights)
+    assert found.users[0] == pytest.approx(1 / (0.81 / 3 + 0.01 / 97))
+    low, high = interval(found.values, 0.0, found.users, 99, 0.95, SHARE)
+    assert low[0] == 0
+    assert high[0] == pytest.approx(1 - 0.025 ** (1 / found.users[0]))
+    even = combine_strata(np.zeros(b.shape), b, np.repeat(b[0].sum(axis=1)[:, None] / 100, 100, 1))
+    assert even.users[0] == pytest.approx(100)  # shares as the users: all of them
+
+
+def test_what_is_not_a_sum_of_hits_is_cut_only():
+    of = Range(math.sqrt(2), counted=False)
+    low, high = interval([0.1, 0.7, 1.3], [0.1, 0.1, 0.2], 9, 31, 0.95, of)
+    t = stats.t.ppf(0.975, 31)
+    assert low == pytest.approx([0, 0.7 - t * 0.1, 1.3 - t * 0.2])
+    assert high == pytest.approx([0.1 + t * 0.1, 0.7 + t * 0.1, math.sqrt(2)])
+
+
+def test_a_stratum_without_a_hit_may_have_one():
+    """5 users of a stratum with a third of the weight have no hit: the error has room for what they may have."""
+    a, b, weights = np.zeros((1, 2, 60)), np.zeros((1, 2, 60)), np.zeros((2, 60))
+    b[0, 0, :5], b[0, 1, 5:], a[0, 1, 5:30] = 1.0, 1.0, 1.0
+    weights[0, 0], weights[1, 9] = 1.0, 2.0
+    found = combine_strata(a, b, weights)
+    assert found.unseen[0] * 1.959964 == pytest.approx(1 / 3 * (1 - 0.025 ** (1 / 5)))
+    a[0, 0, 0] = 1.0
+    assert combine_strata(a, b, weights).unseen[0] == 0
+    assert combine_strata(a * 0, b, weights).unseen[0] == 0  # no hit at all: the interval knows

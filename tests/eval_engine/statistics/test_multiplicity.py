@@ -68,4 +68,12 @@ def test_one_none_and_what_cannot_be(adjusted):
     with pytest.raises(ValueError, match="p-value 0 is -0"):
         adjusted(np.array([-0.1]))
     with pytest.raises(ValueError, match="list of p-values"):
-        adjusted(np.ones((2, 2)))
+        adjusted(np.ones((2, 2, 2)))
+
+
+@pytest.mark.parametrize(("adjusted", "method"), METHODS)
+@given(p=st.lists(st.lists(st.one_of(P, st.just(math.nan)), min_size=3, max_size=3), max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_families_in_rows_are_adjusted_apart(adjusted, method, p):
+    p = np.array(p, float).reshape(-1, 3)
+    np.testing.assert_array_equal(adjusted(p), np.array([adjusted(row) for row in p]).reshape(p.shape))
