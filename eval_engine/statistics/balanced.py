@@ -9,9 +9,10 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
     unbiased if h(N+) = sum_{n>0} P(n | N+) g(n) is the same for every N+ > 0
 
 1. The law of N+. Each user's positives are drawn at a rate rho; the log density of log rho is a polynomial of degree 4,
-   fitted to the counts of n, zeros included, by penalised maximum likelihood (deconvolution by an exponential family
-   [Efron 2016]; the NPMLE, a few spikes, would leave h free between them). N+ given rho is binomial, so that users with
-   no positive at all are part of the law.
+   or 6 where users have 40 exposures or more, which show more of its shape. It is fitted to the counts of n, zeros
+   included, by penalised maximum likelihood (deconvolution by an exponential family [Efron 2016]; the NPMLE, a few
+   spikes, would leave h free between them). N+ given rho is binomial, so that users with no positive at all are part of
+   the law.
 2. The weights. Recall as a function of N+ is taken to vary smoothly, as a random function of log N+ with covariance
    tau^2 exp(-(x - y)^2 / 2 l^2). Then
 
@@ -48,7 +49,8 @@ from eval_engine.statistics.paired import Paired
 
 Doubles = npt.NDArray[np.float64]
 
-DEGREE = 4  # of the polynomial in the law
+DEGREE, FINE_DEGREE = 4, 6  # of the polynomial in the law: with few exposures, and with FINE_EXPOSURES or more
+FINE_EXPOSURES = 40
 SPREAD, LENGTH = 0.6, 2.0  # tau, as a share of the mean recall, and l, in units of log N+, of the weights
 LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
 LEFT_SLOPE = 0.75  # standard deviation of the bias that a slope of recall leaves, in units of that bias
@@ -198,7 +200,9 @@ def _laws(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> dic
     exposures, _, positives = (np.array(column) for column in kinds)
     by_unit = np.frombuffer(users, np.float64).reshape(n_units, -1)
     total, cells = by_unit.sum(axis=0), _cells(*kinds)
-    law = fit_laws(cells.given_rate, total[None], np.zeros(min(DEGREE, int(exposures.max()))))[0]
+    most = int(exposures.max())
+    degree = min(FINE_DEGREE if most >= FINE_EXPOSURES else DEGREE, most)
+    law = fit_laws(cells.given_rate, total[None], np.zeros(degree))[0]
     shows, rest = positives > 0, total - by_unit
     units = np.flatnonzero((by_unit[:, shows].sum(axis=1) > 0) & (rest[:, shows] > 0).any(axis=1))
     return {-1: law} | dict(zip(units.tolist(), fit_laws(cells.given_rate, rest[units], law), strict=True))
