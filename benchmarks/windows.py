@@ -2,14 +2,15 @@
 
     make bench-windows                                     (python -m benchmarks.windows --scale 0.05 --repeats 1)
 
-3 models, 2,000 items, 200,000 users with 10 random exposures each. Six days have 15 % of the exposures each, the last one
-10 %. Ours: rank and evaluate the last day, and add up the window of seven days. Theirs: rank and evaluate all exposures
-of the week as one run, from the same files. Both are the functions of the stages, in one Spark session that the runs of
-the six days have warmed; feedback is that of all users on both sides. The sides take turns, best of --repeats each.
+3 models, 2,000 items, 200,000 users with 10 random exposures each. Six days have 15 % of the exposures each, the last
+one 10 %. Ours: rank and evaluate the last day, and add up the window of seven days. Theirs: rank and evaluate all
+exposures of the week as one run, from the same files. Both are the functions of the stages, in one Spark session that
+the runs of the six days have warmed; feedback is that of all users on both sides. The sides take turns, best of
+--repeats each.
 
 Every user is there on one day, so that the window and the one run are defined alike (a user of two days would count
-twice in the window). It fails if an estimate, its number of users, or anything in a comparison of two models differs, or a
-standard error by more than 3 / sqrt(2 x 255): a merged run takes it over 256 buckets of users, one run over users.
+twice in the window). It fails if an estimate, its number of users, or anything in a comparison of two models differs, or
+a standard error by more than 3 / sqrt(2 x 255): a merged run takes it over 256 buckets of users, one run over users.
 """
 
 import argparse

@@ -64,8 +64,8 @@ def definition_of(lake: Lake, run_id: str, config: str, models: Sequence[str]) -
 
 
 def difference(one: Definition, other: Definition) -> str | None:
-    """The first thing that two runs have differently; None if they are alike."""
-    return next((name for name in one.keys() | other.keys() if one.get(name) != other.get(name)), None)
+    """The first thing that two runs have differently, settings before what was made by them; None if they are alike."""
+    return next((name for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name)), None)
 
 
 def check_alike(run_id: str, one: Definition, other_id: str, other: Definition) -> None:

@@ -76,6 +76,9 @@ def test_more_strata_than_propensities(small_run: Any, spark: SparkSession) -> N
     small_run.config["evaluate"]["strata"] = [{"kind": "equal_width", "n": 11}]
     with pytest.raises(ConfigError, match=r"evaluate\.strata\.0\.n: .* less than or equal to 10"):
         load(small_run.write())
+    small_run.config["evaluate"]["strata"] = [{"kind": "equal_width", "n": 2}] * 2
+    with pytest.raises(ConfigError, match=r"evaluate\.strata: {kind: equal_width, n: 2} is given twice"):
+        load(small_run.write())
 
 
 def _two(n: int) -> list[float]:
