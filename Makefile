@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: help setup demo test check format lint types lock bench-rank bench-models bench-published bench-truth \
-	bench-evaluate bench-calibration bench-test-sets bench-gates bench-design faults faults-s3 infra-check cluster-test airflow-test clean
+	bench-evaluate bench-calibration bench-test-sets bench-gates bench-windows bench-design faults faults-s3 infra-check cluster-test airflow-test clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -94,6 +94,9 @@ bench-design: $(READY)  ## designed exposures against uniform ones: variance, bi
 
 bench-gates: $(READY)  ## a gate that looks every day for 200 days: how often it says no, without a change and with a drop (2 minutes)
 	@$(BIN)/python -m benchmarks.gate_looks
+
+bench-windows: $(READY)  ## the last day of a week and its window, against one run over the week (10 GB of disk)
+	@$(BIN)/python -m benchmarks.windows
 
 $(S3): $(READY) requirements/s3.txt scripts/bench_setup.sh
 	@scripts/bench_setup.sh s3

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -266,6 +267,14 @@ class Evaluate(Strict):
         False, description="also estimate precision and DCG with known sizes from uniform exposures: docs/estimators.md"
     )
     user_metrics: bool = Field(False, description="write the terms of every user to the table user_metrics")
+
+    @field_validator("strata")
+    @classmethod
+    def _each_once(cls, strata: tuple[StrataSettings, ...]) -> tuple[StrataSettings, ...]:
+        for one in strata:
+            if strata.count(one) > 1:
+                raise ValueError(f"{{kind: {one.kind}, n: {one.n}}} is given twice. Give each once")
+        return strata
 
 
 class Checks(Strict):

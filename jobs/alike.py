@@ -22,6 +22,7 @@ FIT = (
 )
 EDGES = ("strata", "stratum", "low", "high")
 DRAWN = ("name", "draw", "strategy", "seed", "share", "exponent", "zero_support", "threshold", "threshold_hash", "cap")
+FIT_OF_PAIRS = ("method", "floor")  # of logged propensities, which are those of the pairs whatever else is logged
 RULES: tuple[tuple[str, Table, Sequence[str]], ...] = (
     ("propensities", PROPENSITY_FITS, FIT),
     ("edges of strata", STRATA, EDGES),
@@ -55,14 +56,16 @@ def definition_of(lake: Lake, run_id: str, config: str, models: Sequence[str]) -
     if any(json.loads(found[name]) for name in ("propensity", "test_sets", "popularity")):
         for name, table, columns in RULES:
             rows = lake.rows(table, {"run_id": run_id})
+            if table is PROPENSITY_FITS and any(row["method"] == "logged" for row in rows):
+                columns = FIT_OF_PAIRS
             values = sorted([json.dumps([row[column] for column in columns], default=str) for row in rows])
             found[name] = "; ".join(values)
     return found
 
 
 def difference(one: Definition, other: Definition) -> str | None:
-    """The first thing that two runs have differently; None if they are alike."""
-    return next((name for name in one.keys() | other.keys() if one.get(name) != other.get(name)), None)
+    """The first thing that two runs have differently, settings before what was made by them; None if they are alike."""
+    return next((name for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name)), None)
 
 
 def check_alike(run_id: str, one: Definition, other_id: str, other: Definition) -> None:

@@ -259,9 +259,12 @@ def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:
 def strata_of_run(
     spark: SparkSession, lake: Lake, config: RunConfig, slices: SlicesRead, propensities: PropensityTables
 ) -> PropensityStrata:
-    """The strata of propensity that the config asks for."""
+    """The strata of propensity that the config asks for. Strata that it does not name are left out where all held-out
+    pairs have one propensity, which the remark of propensity_fits says.
+    """
     asked = tuple(Strata(one.kind, one.n) for one in config.evaluate.strata)
-    if not asked:
+    by_default = "strata" not in config.evaluate.model_fields_set
+    if not asked or (by_default and propensities.fit["least"] == propensities.fit["largest"]):
         return NO_STRATA
     if propensities.fit["method"] in OF_ITEMS:
         return strata_of_items(lake.read(PROPENSITIES, config.run_id), asked)

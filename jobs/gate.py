@@ -42,12 +42,7 @@ def gate(config: RunConfig, show: Show) -> None:
     check_asked(config, "gate")
     gates = config.gates
     assert gates is not None
-    lake = lake_without_spark(config.lake)
-    if lake is None:
-        raise LakeError(
-            f"The lake {config.lake} can only be read by Spark, and the gate has none. Give a `lake` that is a folder or "
-            "URI, or ask the table `estimates` by SQL."
-        )
+    lake = lake_of(config.lake)
     with stage(lake, config, "gate"):
         lake.create(GATES, "BIGINT", {"run_id": config.run_id})
         rows = judged(lake, config, gates)
@@ -59,6 +54,17 @@ def gate(config: RunConfig, show: Show) -> None:
                 f"run {config.run_id}: {len(failed)} of {len(rows)} gates say no. "
                 + " ".join(f"{row.gate}: {row.message}" for row in failed)
             )
+
+
+def lake_of(root: str) -> Lake:
+    """The lake, or an error where only Spark can read it."""
+    lake = lake_without_spark(root)
+    if lake is None:
+        raise LakeError(
+            f"The lake {root} can only be read by Spark, and the gate has none. Give a `lake` that is a folder or "
+            "URI, or ask the table `estimates` by SQL."
+        )
+    return lake
 
 
 def judged(lake: Lake, config: RunConfig, gates: Gates) -> list[GateRow]:
@@ -102,8 +108,8 @@ def printed_json(run_id: str, rows: Sequence[GateRow]) -> None:
 
 def config_of(lake: str, run_id: str) -> RunConfig:
     """The config that a run of the lake was evaluated or added up with."""
-    stored = lake_without_spark(lake)
-    row = stored and (stage_row(stored, run_id, "evaluate") or stage_row(stored, run_id, "merge"))
+    stored = lake_of(lake)
+    row = stage_row(stored, run_id, "evaluate") or stage_row(stored, run_id, "merge")
     if not row:
         raise StageError(
             f"run {run_id}: there is no evaluate stage in the lake {lake}. Give another --lake, or run jobs/evaluate.py "

@@ -183,6 +183,11 @@ def _remark(row: dict[str, Any], config: RunConfig) -> str | None:
             f"the power law is fitted to {row['n_tail']} items, those with {row['xmin']:,} pairs or more: "
             "gamma given in the config is safer"
         )
+    if row["least"] == row["largest"]:
+        remarks.append(
+            f"all {row['n_heldout']:,} held-out pairs have the propensity {row['least']:g}: weighting by it changes "
+            "nothing, and there are no strata"
+        )
     if row["by_value"] and naive_bayes.one_weight(row["by_value"], config.positive):
         remarks.append(f"all values that are positive ({config.positive}) have one propensity: SNIPS equals holdout")
     if row["by_value"] and max(row["by_value"].values()) == 1:

@@ -136,7 +136,18 @@ class RunConfig(Evaluation):
         return self.bqs.rule(debiased_pairs(names))
 
     def _gates_can_be_judged(self) -> None:
-        """Gates of a window have one, and intervals that hold at every look are of a sample that grows."""
+        """Gates of a window have one, and intervals that hold at every look are of a sample that grows; neither gates
+        nor windows are of a lake that only Spark reads.
+        """
+        if self.window or self.gates:
+            from eval_engine.lake.lake import CATALOG_NAME  # imports Spark, which commands without these do not
+
+            if CATALOG_NAME.fullmatch(self.lake):
+                raise ValueError(
+                    f"{'window' if self.window else 'gates'}: the lake {self.lake} is a schema of a catalog, which only "
+                    "Spark reads, and runs are merged and gated without. Give a folder or URI as `lake`, or leave the "
+                    "sections window and gates out"
+                )
         for rule in self.gates.rules if self.gates else ():
             if not isinstance(rule, Bounded):
                 continue

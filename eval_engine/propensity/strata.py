@@ -82,7 +82,7 @@ def refuse_few(n_strata: int, n_distinct: int) -> None:
     if n_distinct < n_strata:
         raise DataError(
             f"strata: {n_strata} strata of test pairs with {n_distinct} different propensities, so that some strata "
-            f"would be empty whatever their edges are. Use at most {n_distinct} strata."
+            f"would be empty whatever their edges are. Use at most {n_distinct} strata, or none: evaluate.strata: []."
         )
 
 

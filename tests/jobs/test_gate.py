@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from eval_engine.errors import ConfigError, GateError, MergeError, StageError
+from eval_engine.errors import ConfigError, GateError, LakeError, MergeError, StageError
 from eval_engine.tables import ESTIMATES, GATES, MERGES, RUNS
 from jobs import evaluate, gate, merge, rank, report
 from jobs.cli import load
@@ -248,6 +248,22 @@ def test_a_window_does_not_reach_beyond_other_settings_and_needs_a_day(days: Day
     assert "not beyond 2026-11-17, whose evaluate.ties differ" in said.export_text()
     with pytest.raises(ConfigError, match="run_id nameless holds no day"):
         merge.run(days.evaluated(spark, "nameless", window=7), QUIET)
+
+
+def test_a_lake_of_a_catalog_cannot_be_gated_or_merged(days: Days) -> None:
+    for sections in ({"window": 7}, {"gates": {"rules": [PASSES]}}):
+        name = next(iter(sections))
+        with pytest.raises(
+            ConfigError, match=rf"{name}: the lake shop\.lake is a schema of a catalog, which only Spark"
+        ):
+            days.config("2026-11-15", lake="shop.lake", **sections)
+    with pytest.raises(LakeError, match=r"The lake shop\.lake can only be read by Spark, and runs are merged without"):
+        merge.lake_of("shop.lake")
+    command = [sys.executable, "-m", "jobs.cli", "gate", "2026-11-15", "--lake", "shop.lake"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    assert done.returncode == LakeError.exit_code, done.stderr
+    assert "The lake shop.lake can only be read by Spark" in done.stderr
 
 
 @pytest.mark.parametrize(

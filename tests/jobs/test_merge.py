@@ -3,13 +3,16 @@
 import copy
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from eval_engine.errors import MergeError
 from eval_engine.tables import COMPARISONS, ESTIMATES, REVERSALS
-from jobs import evaluate, merge, rank, test_sets
+from jobs import evaluate, merge, propensity, rank, test_sets
 from jobs.cli import load
 
 QUIET = Console(quiet=True)
@@ -27,9 +30,66 @@ def evaluated(spark: SparkSession, run: Any, run_id: str, first: int, last: int)
     own.config = run.config | {"run_id": run_id}
     config = load(own.write())
     rank.run(spark, config, QUIET)
+    if config.propensity is not None:
+        propensity.run(spark, config, QUIET)
     if config.test_sets is not None:
         test_sets.run(spark, config, QUIET)
     evaluate.run(spark, config, QUIET)
+
+
+def of_pairs(run: Any) -> None:
+    """Held-out pairs with logged propensities."""
+    run.hold_out()
+    p = np.random.default_rng(3).uniform(0.05, 0.9, run.tables["heldout"].num_rows)
+    run.tables["heldout"] = run.tables["heldout"].append_column("propensity", pa.array(p))
+    run.config["propensity"] = {"method": "logged"}
+
+
+def test_days_with_logged_propensities_are_added(small_run: Any, spark: SparkSession) -> None:
+    of_pairs(small_run)
+    small_run.config["evaluate"] |= {"strata": [], "replicates": 20}
+    evaluated(spark, small_run, "all", 0, 40)
+    for day, (first, last) in enumerate(((0, 15), (15, 40)), 1):
+        evaluated(spark, small_run, f"2026-11-0{day}", first, last)
+    lake = merge.lake_of(small_run.config["lake"])
+    merge.merge_runs(lake, ["2026-11-01", "2026-11-02"], "days", QUIET)
+    whole, added = (
+        {
+            (row["model"], row["estimator"], row["metric"], row["k"]): row
+            for row in lake.rows(ESTIMATES, {"run_id": name})
+        }
+        for name in ("all", "days")
+    )
+    assert whole.keys() == added.keys()
+    weighted = [cell for cell in whole if cell[1] in ("snips", "snips_user", "clipped", "ips")]
+    assert weighted
+    for cell in weighted:
+        assert added[cell]["value"] == pytest.approx(whole[cell]["value"], rel=1e-9), cell
+        for name in ("n_pairs", "effective_pairs", "largest_weight_share", "clipped_share"):
+            assert same(added[cell][name], whole[cell][name]), (cell, name)
+
+
+def test_days_with_propensities_fitted_anew_or_strata_of_their_own_are_not_added(
+    small_run: Any, spark: SparkSession
+) -> None:
+    of_pairs(small_run)
+    small_run.config["evaluate"] |= {"replicates": 0}
+    small_run.config["window"] = 2
+    for method, given in (("logged", {}), ("power", {"gamma": 1.0})):
+        small_run.config["propensity"] = {"method": method} | given
+        for day, (first, last) in enumerate(((0, 15), (15, 40)), 1):
+            evaluated(spark, small_run, f"2026-11-0{day}", first, last)
+        lake, said = merge.lake_of(small_run.config["lake"]), Console(record=True, width=300)
+        wrong = "edges of strata" if method == "logged" else "propensities"
+        with pytest.raises(MergeError, match=rf"their {wrong} differ"):
+            merge.merge_runs(lake, ["2026-11-01", "2026-11-02"], "days", QUIET)
+        own = copy.copy(small_run)
+        own.config = small_run.config | {"run_id": "2026-11-02"}
+        merge.run(load(own.write()), said)
+        assert (
+            f"Added up 1 days, 2026-11-02 to 2026-11-02, as 2026-11-02.window; not beyond 2026-11-01, whose {wrong}"
+            in (said.export_text())
+        )
 
 
 def same(one: Any, other: Any) -> bool:

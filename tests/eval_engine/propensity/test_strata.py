@@ -62,7 +62,13 @@ def test_a_propensity_of_most_pairs_leaves_strata_empty() -> None:
 @pytest.mark.parametrize(
     ("p", "n", "n_strata", "error", "message"),
     [
-        ([0.1, 0.2], [1, 1], 3, DataError, "3 strata of test pairs with 2 different propensities.* at most 2 strata"),
+        (
+            [0.1, 0.2],
+            [1, 1],
+            3,
+            DataError,
+            "3 strata of test pairs with 2 different propensities.* at most 2 strata, or none: evaluate",
+        ),
         ([0.1, 0.2], [1, 0], 2, DataError, "2 strata of test pairs with 1 different"),
         ([0.1], [0], 1, DataError, "there are no test pairs"),
         ([0.1, 0.0], [1, 1], 1, DataError, r"1 of 2 propensities are missing or not above 0 \(first: 0.0\)"),
