@@ -504,11 +504,16 @@ TRIALS = Table(
         Column("kind", STRING, "Kind of model.", nullable=False),
         Column("spec", STRING, "Its spec as JSON.", nullable=False),
         Column("status", STRING, "done or failed.", nullable=False),
-        Column("stop_on", STRING, "What training stopped on: loss, recall@K or ndcg@K."),
+        Column(
+            "stop_on",
+            STRING,
+            "What training stopped on: loss, recall@K or ndcg@K; bqs(METRIC) of an ensemble with maximise: bqs.",
+        ),
         Column(
             "held_out",
             DOUBLE,
-            "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties.",
+            "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties; of an ensemble "
+            "its own result, not that of base.",
         ),
         Column("train_loss", DOUBLE, "Training loss of the last epoch."),
         Column("epochs", INT, "Number of epochs trained."),

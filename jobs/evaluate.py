@@ -27,7 +27,7 @@ from eval_engine.errors import ConfigError, DataError, as_operator_error
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.estimators.test_set import TEST_SET
 from eval_engine.evaluation.anytime import with_sequences
-from eval_engine.evaluation.bqs_rows import with_anova
+from eval_engine.evaluation.bqs_rows import not_scored, with_anova
 from eval_engine.evaluation.label_set_users import UsersBySets, users_by_sets
 from eval_engine.evaluation.model_ranks import ModelRanks
 from eval_engine.evaluation.popularity_tables import PopularityTables, popularity_tables
@@ -39,7 +39,14 @@ from eval_engine.evaluation.propensity_strata import (
     strata_of_pairs,
 )
 from eval_engine.evaluation.propensity_tables import OF_ITEMS, PropensityTables, propensity_tables
-from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, results_by_workers, results_of
+from eval_engine.evaluation.results import (
+    RESULT_TABLES,
+    InferenceSettings,
+    Results,
+    described,
+    results_by_workers,
+    results_of,
+)
 from eval_engine.evaluation.slice_tables import SlicesRead, SourceTable, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing, Strata
 from eval_engine.evaluation.statistics_plan import (
@@ -114,8 +121,9 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
             n_items = lake.read(CATALOGUE, config.run_id).count()
         users = users_by_sets(one_model(spark, lake, config.run_id), spec)
         asking = inference_of(config, n_items, items_of_slices(slices, propensities, n_items), users)
-        _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
-        lines = off(top_sums(lake, config.run_id), config.checks.level) if "designed" in spec.label_sets() else []
+        results = _evaluate(spark, lake, config, spec, user_gaps(lake, config.run_id, running.before["rank"]), asking)
+        lines = not_scored(asking.bqs, results.bqs) if asking.bqs else []
+        lines += off(top_sums(lake, config.run_id), config.checks.level) if "designed" in spec.label_sets() else []
     for line in lines:
         console.print(Text(plain(line), "yellow"))
 
@@ -211,7 +219,7 @@ def _evaluate(
     spec: EvaluationSpec,
     gaps: set[str],
     asking: InferenceSettings,
-) -> None:
+) -> Results:
     run_id, asked = {"run_id": config.run_id}, config.evaluate
     chosen = ranks_files(lake, config.run_id)
     if chosen and not gaps and sum(n_bytes for _, _, n_bytes in chosen) <= SMALL_BYTES:
@@ -239,6 +247,7 @@ def _evaluate(
     if asked.user_metrics:
         whole = replace(spec, slicings=tuple(one for one in spec.slicings if one.of != "pair"))  # no terms of test sets
         lake.replace(USER_METRICS, user_metrics(ranked_by_all(lake.read(RANKS, config.run_id), gaps), whole), run_id)
+    return results
 
 
 def propensities_of(lake: Lake, config: RunConfig) -> PropensityTables | None:

@@ -5,12 +5,29 @@ paper uses its class "low", whose bound is the elbow of the popularity curve: as
 run has popularity classes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eval_engine.errors import DataError
+from eval_engine.evaluation.bqs_settings import PUNISHMENT
+from eval_engine.statistics.bqs import bqs
 from models.device_scorer import DeviceScorer
 from models.logged import Logged
+from models.scorer import Scorer
+from models.spec.ensemble import Ensemble
+from models.validation import HeldOutMetric
+
+
+class HeldOutParts(NamedTuple):
+    """The pairs that were trained on, those held out, and which items are unpopular."""
+
+    seen: Logged
+    held_out: Logged
+    low: npt.NDArray[np.bool_]
 
 
 class EnsembleScorer(DeviceScorer):
@@ -26,9 +43,38 @@ class EnsembleScorer(DeviceScorer):
         return base.add_(low, alpha=self.delta)
 
 
-def low_only(logged: Logged, share: float) -> Logged:
-    """The pairs of unpopular items."""
+def low_items(logged: Logged, share: float) -> npt.NDArray[np.bool_]:
+    """Whether each item is unpopular."""
     counts = logged.positives().item_counts()
     low = np.zeros(logged.n_items, bool)
     low[np.argsort(counts, kind="stable")[: round(share * logged.n_items)]] = True
-    return logged.where(low[logged.items])
+    return low
+
+
+def low_only(logged: Logged, share: float) -> Logged:
+    """The pairs of unpopular items."""
+    return logged.where(low_items(logged, share)[logged.items])
+
+
+def held_out_result(model: Ensemble, base: Scorer, whole: Scorer, parts: HeldOutParts) -> float | None:
+    """What trials are compared by: the metric of the ensemble, or its balanced quality score against its base. None where
+    base stops on its loss, which the ensemble does not have, or nothing is held out.
+
+    The score has the form of eval_engine/statistics/bqs.py: gains of the metric over all held-out positives and over those of
+    the low items. Base and low-only model stopped on the same held-out pairs.
+    """
+    metric, seen, held_out = model.base.stop_on, parts.seen, parts.held_out
+    if metric == "loss" or not held_out.positive.any():
+        return None
+    of_all = HeldOutMetric(model.name, metric, seen, held_out)
+    if model.maximise == "quality":
+        return of_all(whole)
+    rare = held_out.where(parts.low[held_out.items])
+    if not rare.positive.any():
+        raise DataError(
+            f"model {model.name}: maximise bqs needs held-out positives of items that the low-only model learns from, and none "
+            "was held out. Raise validation_share or low_share."
+        )
+    of_low = HeldOutMetric(model.name, metric, seen, rare)
+    a = PUNISHMENT[metric.partition("@")[0]]
+    return float(bqs(of_all(whole), of_all(base), of_low(whole), of_low(base), a))

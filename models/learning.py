@@ -19,7 +19,7 @@ from models.backbones.make_backbone import make_backbone
 from models.baselines.baseline import make_baseline
 from models.checkpoint import Checkpoint
 from models.device_scorer import DeviceScorer
-from models.ensemble import EnsembleScorer, low_only
+from models.ensemble import EnsembleScorer, HeldOutParts, held_out_result, low_items, low_only
 from models.interactions import Interactions, read_random_set
 from models.keyed import id_keys
 from models.logged import Logged, logged_of
@@ -90,7 +90,9 @@ def learn(model: Model, ground: Ground) -> Learned:
         )
         assert isinstance(base.scorer, DeviceScorer)
         assert isinstance(low.scorer, DeviceScorer)
-        return Learned(EnsembleScorer(base.scorer, low.scorer, model.delta), base.fit, base.held_out)
+        whole = EnsembleScorer(base.scorer, low.scorer, model.delta)
+        parts = HeldOutParts(*_parts(model.base, logged, ground), low_items(logged, model.low_share))
+        return Learned(whole, base.fit, held_out_result(model, base.scorer, whole, parts))
     return _by_gradient(model, logged, ground)
 
 

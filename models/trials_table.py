@@ -61,7 +61,7 @@ def better(stop_on: str) -> str:
 def _row(trial: Trial) -> dict[str, Any]:
     """The columns, but for the partition's."""
     model, fit = trial.model, trial.fit
-    stop_on = model.base.stop_on if isinstance(model, Ensemble) else getattr(model, "stop_on", None)
+    stop_on = model.result if isinstance(model, Ensemble) else getattr(model, "stop_on", None)
     return {
         "kind": model.kind,
         "spec": json.dumps(model.model_dump(mode="json"), sort_keys=True),

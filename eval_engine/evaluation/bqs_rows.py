@@ -14,6 +14,7 @@ repeats as blocks, Holm over all tables of the run; only then the best and the s
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ class Quality(NamedTuple):
     b: Mapping[str, Floats]
 
 
+NOTHING = Quality({}, {}, {})
+
+
 class Bootstrap(NamedTuple):
     """Settings of the intervals."""
 
@@ -60,12 +64,13 @@ def bqs_rows(
     """The rows of one run, without run_id and without what `with_anova` adds."""
     rows: Rows = []
     weights = poisson_weights(asking.seed, np.arange(asking.replicates), N_COARSE).T if asking.replicates else None
-    for (cell, part), group in sorted(groups.items()):
+    for cell, part in sorted(product(whole, rule.slices)):
         estimator, metric, k = cell
         a = rule.metrics.get((metric, k))
-        if a is None or estimator not in rule.estimators or part not in rule.slices or cell not in whole:
+        if a is None or estimator not in rule.estimators:
             continue
-        for (baseline, debiased), repeats in sorted(rule.among(group.values).items()):
+        group = groups.get((cell, part), NOTHING)
+        for (baseline, debiased), repeats in sorted(rule.among(whole[cell].values).items()):
             scored = [_Scored(a, whole[cell], group, names, weights, asking.confidence) for names in repeats]
             about = {
                 "estimator": estimator, "metric": metric, "k": k, "slice": part, "baseline": baseline,
@@ -77,6 +82,28 @@ def bqs_rows(
                 own = [_mean(scored, asking.confidence) | about]
             rows += own
     return rows
+
+
+def not_scored(rule: BqsRule, rows: Rows) -> list[str]:
+    """What is asked for and has no row, as sentences."""
+    if not rows:
+        return [
+            "bqs: there is no score: no estimator of bqs.estimators has estimates of bqs.metrics, or no pair has both its models "
+            "in the run"
+        ]
+    cells = {(row["estimator"], row["metric"], row["k"]) for row in rows}
+    pairs = {(row["baseline"], row["debiased"]) for row in rows}
+    asked = [(estimator, *metric) for estimator in sorted(rule.estimators) for metric in sorted(rule.metrics)]
+    lines = [
+        f"bqs: {name} has no estimates of {metric}@{k}, so no scores"
+        for name, metric, k in asked
+        if (name, metric, k) not in cells
+    ]
+    return lines + [
+        f"bqs: {debiased} has no score against {baseline}: the run does not have both models"
+        for baseline, debiased in rule.pairs
+        if (baseline, debiased) not in pairs
+    ]
 
 
 class _Scored:
@@ -128,7 +155,12 @@ def _numbers(
         "group_gain": of_group - baseline_of_group,
     }
     known = {name: None if math.isnan(x) else float(x) for name, x in numbers.items()}
-    reason = "a quality of the group or of everything has no value" if math.isnan(value) else None
+    reason = None
+    if math.isnan(value):
+        none = "the group" if math.isnan(of_group + baseline_of_group) else "everything"
+        reason = f"the quality of {none} has no value: see its rows in estimates; a group without items has none"
+    elif replicates is not None and math.isnan(low):
+        reason = "no interval: some bootstrap samples of the buckets have no user of the group"
     empty = dict.fromkeys(name for name in BQS.names if name != "run_id")
     return empty | known | {"repeat": repeat, "n_repeats": 1, "reason": reason}
 

@@ -631,6 +631,8 @@ def _value(group: _Group, m: int, asking: InferenceSettings) -> tuple[list[float
     reason = _reason(model.sums, about.left_out, about.unknown)
     if reason is None and math.isnan(value):
         reason = about.estimator.undefined
+    elif reason is None and math.isnan(error):
+        reason = "too few users for a standard error: without one of their buckets the value is not defined"
     return [value, error, float(low), float(high)], no_bounds, reason
 
 

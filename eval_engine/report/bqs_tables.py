@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -34,7 +34,7 @@ class BqsReport(NamedTuple):
     qualities: tuple[str, ...]
     k: tuple[int, ...]
     show: int
-    classes: Mapping[str, object]  # row of popularity_classes
+    classes: Mapping[str, Any]  # row of popularity_classes
 
     @property
     def agreed(self) -> list[Agreed]:
@@ -81,12 +81,22 @@ def save_bqs_page(
 
 def _classes(report: BqsReport) -> Sheet:
     row = report.classes
-    names = ("n_items", "n_unseen", "n_low", "n_middle", "n_high", "low_at_most", "high_above")
-    heads = ("method", "items", "unseen", "low", "middle", "high", "low: count at most", "high: count above")
-    line = (str(row["used"]), *(f"{row[name]:,.0f}" for name in names))
-    return Sheet(
-        "Popularity classes", heads, [line], plain("; ".join(str(row[n]) for n in ("reason", "remark") if row[n]))
-    )
+    positives = sum(count * n for count, n in dict(row["counts"]).items())
+    pairs = row["n_users"] * row["n_items"]
+    seen = row["n_items"] - row["n_unseen"]
+    sizes = [f"{row[name]:,} ({row[name] / seen:.1%})" if seen else "0" for name in ("n_low", "n_middle", "n_high")]
+    heads = (
+        "method", "users", "items", "unseen", "low", "middle", "high", "low: count at most", "high: count above",
+        "training positives", "sparsity",
+    )  # fmt: skip
+    line = (
+        str(row["used"]), f"{row['n_users']:,}", f"{row['n_items']:,}", f"{row['n_unseen']:,}", *sizes,
+        f"{row['low_at_most']:,.0f}", f"{row['high_above']:,.0f}", f"{positives:,}",
+        f"{1 - positives / pairs:.2%}" if pairs else UNDEFINED,
+    )  # fmt: skip
+    doubts = [str(row[name]) for name in ("reason", "remark") if row[name]]
+    note = "; ".join([*doubts, "percentages: of the items with a training positive"])
+    return Sheet("Popularity classes", heads, [line], plain(note))
 
 
 def _table(report: BqsReport, baseline: str, quality: str, k: int) -> Sheet:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -44,6 +45,26 @@ def test_repeats_are_models_of_their_own_and_scored_against_their_baseline(small
             assert row["value"] == pytest.approx(bqs(*parts, a=10 if metric == "recall" else 2))
             assert row["low"] <= row["high"]
     assert rows["recall", 0]["value"] == pytest.approx((rows["recall", 1]["value"] + rows["recall", 2]["value"]) / 2)
+
+
+def test_a_search_for_delta_orders_its_trials_by_the_score(small_run: Any) -> None:
+    base = {"epochs": 2, "dims": 4, "stop_on": "ndcg@3", "validation_share": 0.4}
+    fixed = {"maximise": "bqs", "base": base}
+    search = {"model": "bpr_ensemble", "fixed": fixed, "grid": {"delta": [0.01, 1.0, 50.0]}}
+    small_run.config["train"] = {"scores": str(small_run.folder / "scores"), "search": [search]}
+    del small_run.config["scores"]
+    config = load(small_run.write())
+    train.run(config, Console(quiet=True))
+    trials = DeltaTable(small_run.folder / "lake" / "trials").to_pyarrow_table().to_pylist()
+    assert {(row["stop_on"], row["better"], row["error"]) for row in trials} == {("bqs(ndcg@3)", "higher", None)}
+    by_score = sorted(trials, key=lambda row: -row["held_out"])
+    assert by_score[0]["held_out"] > by_score[-1]["held_out"] > 0
+    console = Console(record=True, width=150)
+    train.show_trials(config, console)
+    shown = console.export_text()
+    places = [shown.index(row["model"]) for row in by_score]
+    assert places[0] == min(places)
+    assert places[-1] == max(places)
 
 
 def test_models_that_are_left_out_change_no_pair(small_run: Any) -> None:

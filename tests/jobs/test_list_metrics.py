@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -144,6 +145,61 @@ def test_compressed_ndcg_ranks_a_class_among_itself(popular: Any, spark: SparkSe
         row = found["lists", "ndcg_compressed", K, f"popularity={name}"]
         assert row["value"] == pytest.approx(np.mean(each), abs=1e-12)
         assert row["n_users"] == len(each)
+
+
+def test_ndcg_of_a_class_has_the_ranks_of_the_full_list(popular: Any, spark: SparkSession) -> None:
+    """nDCG_L, restricted: low positives at their full ranks, over users with one; the compressed form has other users."""
+    w, found = World(popular, spark), values(popular, spark)
+    for name in ("low", "high"):
+        each = []
+        for own in w.held.values():
+            ranks = [range(above + 1, above + tied + 2) for i, above, tied in own if w.of_class[i] == name]
+            if ranks:
+                dcg = sum(np.mean([1 / np.log2(1 + r) if r <= K else 0.0 for r in places]) for places in ranks)
+                each.append(dcg / sum(1 / np.log2(1 + r) for r in range(1, min(K, len(ranks)) + 1)))
+        row = found["holdout", "ndcg", K, f"popularity={name}"]
+        assert row["value"] == pytest.approx(np.mean(each), rel=1e-9)
+        assert row["n_users"] == len(each)
+        assert row["value"] != pytest.approx(found["lists", "ndcg_compressed", K, f"popularity={name}"]["value"])
+
+
+def test_means_over_lists_by_declared_slices(small_run: Any, spark: SparkSession) -> None:
+    """A slice of items: the lists' items in it; a slice of users: their lists."""
+    items, users = small_run.items, small_run.users
+    small_run.tables["kinds"] = pa.table({"item_id": items, "kind": np.arange(items.size) % 3})
+    small_run.tables["segments"] = pa.table({"user_id": users, "segment": np.arange(users.size) % 2})
+    small_run.config["slices"] = {
+        "items": [{"path": str(small_run.folder / "in/kinds"), "by": ["kind"]}],
+        "users": [{"path": str(small_run.folder / "in/segments"), "by": ["segment"]}],
+    }
+    small_run.config["popularity"] = {"method": "quantile"}
+    names = ("arp", "aplt", "tail_share", "exposure_share")
+    small_run.config["evaluate"] = {"metrics": [f"{name}@{K}" for name in names], "traditional": [], "replicates": 0}
+    small_run.hold_out()
+    small_run.run(spark)
+    w, found = World(small_run, spark), values(small_run, spark)
+    kind, segment = (
+        dict(zip(items.tolist(), range(items.size), strict=True)),
+        {int(u): n % 2 for n, u in enumerate(users)},
+    )
+    every = {u: top[:K] for u, top in w.lists.items()}
+    n_all = sum(map(len, every.values()))
+    for part, tops, of in (
+        ("kind=1", [[i for i in top if kind[i] % 3 == 1] for top in every.values()], n_all),
+        ("segment=1", [top for u, top in every.items() if segment[u]], None),
+    ):
+        low = [[w.of_class[i] == "low" for i in top] for top in tops]
+        n = sum(map(len, tops))
+        expected = {
+            "arp": np.mean([np.mean([w.count[i] for i in top]) for top in tops if top]),
+            "aplt": np.mean([np.mean(one) for one in low if one]),
+            "tail_share": sum(map(sum, low)) / n,
+            "exposure_share": n / (of or n),
+        }
+        for name, value in expected.items():
+            row = found["lists", name, K, part]
+            assert row["value"] == pytest.approx(value), (part, name)
+            assert row["low"] <= row["value"] <= row["high"]
 
 
 def test_sampled_hit_rate_leaves_the_other_held_out_positives_out(popular: Any, spark: SparkSession) -> None:

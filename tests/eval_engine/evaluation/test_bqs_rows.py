@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from eval_engine import bqs
-from eval_engine.evaluation.bqs_rows import Bootstrap, Quality, bias_corrected, bqs_rows, coarse, widened, with_anova
+from eval_engine.evaluation.bqs_rows import (
+    Bootstrap,
+    Quality,
+    bias_corrected,
+    bqs_rows,
+    coarse,
+    not_scored,
+    widened,
+    with_anova,
+)
 from eval_engine.evaluation.bqs_settings import Bqs, BqsRule
 from eval_engine.statistics.bootstrap import poisson_weights
 from eval_engine.statistics.bucket_sums import N_BUCKETS, N_COARSE
@@ -59,7 +68,41 @@ def test_a_quality_without_value_has_no_score_but_a_reason() -> None:
     group = Quality({"m": float("nan"), "m_ips": float("nan")}, whole.a, whole.b)
     (row,) = bqs_rows(RULE, {CELL: whole}, {(CELL, "popularity=low"): group}, Bootstrap(0.95, 100, 0))
     assert row["value"] is None
-    assert "has no value" in row["reason"]
+    assert row["reason"].startswith("the quality of the group has no value")
+    (row,) = bqs_rows(RULE, {CELL: group}, {(CELL, "popularity=low"): whole}, Bootstrap(0.95, 100, 0))
+    assert row["reason"].startswith("the quality of everything has no value")
+
+
+def test_a_group_that_no_item_is_in_has_a_row() -> None:
+    whole = quality(np.random.default_rng(2), {"m#1": 0.3, "m_ips#1": 0.3, "m#2": 0.3, "m_ips#2": 0.3})
+    rows = with_anova(bqs_rows(RULE, {CELL: whole}, {}, Bootstrap(0.95, 100, 0)), 0.05)
+    assert [(row["repeat"], row["value"], row["quality"] is None) for row in rows] == [
+        (1, None, False), (2, None, False), (0, None, False),
+    ]  # fmt: skip
+    assert all(row["reason"].startswith("the quality of the group has no value") for row in rows)
+
+
+def test_users_of_the_group_in_one_bucket_give_no_interval() -> None:
+    whole = quality(np.random.default_rng(2), {"m": 0.3, "m_ips": 0.3})
+    one = np.zeros(N_COARSE)
+    one[3] = 1.0
+    group = Quality({"m": 1.0, "m_ips": 1.0}, {"m": one, "m_ips": one}, {"m": one, "m_ips": one})
+    (row,) = bqs_rows(RULE, {CELL: whole}, {(CELL, "popularity=low"): group}, Bootstrap(0.95, 100, 0))
+    assert row["value"] is not None
+    assert (row["low"], row["high"]) == (None, None)
+    assert row["reason"].startswith("no interval: some bootstrap samples")
+
+
+def test_what_is_asked_for_and_has_no_row_is_said() -> None:
+    rule = RULE._replace(estimators=frozenset({"holdout", "snips"}))
+    rows = [{"estimator": "holdout", "metric": "recall", "k": 5, "baseline": "m", "debiased": "m_ips"}]
+    lines = not_scored(rule, rows)
+    assert lines == [
+        "bqs: snips has no estimates of recall@5, so no scores",
+        "bqs: m_pd has no score against m: the run does not have both models",
+    ]
+    assert not not_scored(RULE._replace(pairs=RULE.pairs[:1]), rows)
+    assert "there is no score" in not_scored(RULE, [])[0]
 
 
 def test_replicates_cover_as_students_interval_does() -> None:

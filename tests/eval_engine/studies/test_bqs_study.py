@@ -14,7 +14,7 @@ from eval_engine.report.popularity_plot import save_curve, save_exposure
 from eval_engine.studies.bqs import LOW, agreement_of, best_by, evaluated, lines_of
 
 CLASSES = {
-    "used": "elbow", "n_items": 9, "n_unseen": 1, "n_low": 5, "n_middle": 2, "n_high": 1, "low_at_most": 2.0,
+    "used": "elbow", "n_users": 40, "n_items": 9, "n_unseen": 1, "n_low": 5, "n_middle": 2, "n_high": 1, "low_at_most": 2.0,
     "high_above": 7.0, "reason": None, "remark": None, "counts": [(0, 1), (1, 4), (2, 1), (5, 1), (7, 1), (30, 1)],
 }  # fmt: skip
 TECHNIQUES = ("ips", "pd", "jannach")
@@ -93,6 +93,10 @@ def test_page_pictures_and_terminal(tmp_path: Path) -> None:
         "curve": save_curve(CLASSES, tmp_path / "curve.png"),
         "exposure": save_exposure(report.read, 10, tmp_path / "exposure.png"),
     }
+    (line,) = sheets(report)[0].lines  # 4 * 1 + 2 + 5 + 7 + 30 positives among 40 users and 9 items
+    assert line == ("elbow", "40", "9", "1", "5 (62.5%)", "2 (25.0%)", "1 (12.5%)", "2", "7", "48", "86.67%")
+    nothing = report._replace(classes=CLASSES | {"counts": [(0, 9)], "n_users": 0, "n_unseen": 9, "n_low": 0})
+    assert sheets(nothing)[0].lines[0][-2:] == ("0", "–")
     page = save_bqs_page(report, pictures, {"run": "<b>"}, tmp_path / "page.html").read_text()
     assert 'class="s5"' in page
     assert 'class="s0"' in page
