@@ -58,7 +58,7 @@ def _gains(study: DesignStudy, lines: Sequence[Line]) -> Figure:
         _draw_gain(grid[0, column], own, name, study.draws)
         _draw_coverage(grid[1, column], own, name)
         grid[1, column].set_xlabel(AXES[name], labelpad=4)
-        _dress(grid[:, column], sorted({float(getattr(x, name)) for x in own}))
+        _dress(list(grid[:, column]), sorted({float(getattr(x, name)) for x in own}))
     grid[0, 0].set_ylabel("times fewer users than uniform")
     grid[1, 0].set_ylabel("covered by 95 % intervals")
     handles = [_mark(way, PLAN_NAMES[way]) for way in (UNIFORM, *PLANS)]

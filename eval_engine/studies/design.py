@@ -33,6 +33,7 @@ from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.studies.settings import DesignCase, DesignStudy
 
 Ints = npt.NDArray[np.integer[Any]]
+Interval = tuple[float, float, float, float]  # value, standard error, low, high
 BLOCK = 25  # draws of a task
 
 
@@ -172,7 +173,7 @@ def truths(models: CloseModels, k: int) -> dict[str, float]:
     return {"recall": found / int(models.liked.sum()), "precision": found / (k * models.liked.shape[0])}
 
 
-def estimated(facts: Sequence[RankFacts], metric: str, known: bool, k: int, designed: bool) -> Any:
+def estimated(facts: Sequence[RankFacts], metric: str, known: bool, k: int, designed: bool) -> Interval:
     """The difference of the close models: its value, standard error, low and high."""
     arm, (a, b) = "designed" if designed else "ure", facts
     if metric == "recall" and known:
@@ -209,7 +210,7 @@ def sums_of(study: DesignStudy, block: Block) -> Iterator[Sums]:
                 for n, (own, metric, known) in enumerate(ways):
                     if own == way:
                         found = estimated(facts, metric, known, case.k, way != UNIFORM)
-                        sums[n] += _summed(*found, truth[metric])
+                        sums[n] += _summed(found, truth[metric])
         for n, (way, metric, _) in enumerate(ways):
             yield Sums(number, n, block.first, truth[metric], shares.get(way, math.nan), sums[n].tolist())
 
@@ -238,7 +239,8 @@ def exposed(models: CloseModels, users: Ints, case: DesignCase, way: str, seed: 
     return shown_by_plan(models, users, of, case.exposures, uniform, (case.k,), plan.aim, seed)
 
 
-def _summed(value: float, error: float, low: float, high: float, truth: float) -> npt.NDArray[np.float64]:
+def _summed(found: Interval, truth: float) -> npt.NDArray[np.float64]:
+    value, error, low, high = found
     if math.isnan(value) or math.isnan(low):
         return np.array([0, 0, 0, 0, 0, 1.0])
     off = value - truth
@@ -275,14 +277,22 @@ def lines_of(study: DesignStudy, rows: Iterable[Sums]) -> list[Line]:
             share = _known(of.share)
             lines.append(
                 Line(
-                    *(case.items, case.models, case.apart, case.exposures, case.k),
-                    *(way, uniform, metric, known, study.users, study.draws, int(own[5]), of.truth),
-                    *(_known(bias), _known(variance)),
-                    _known(math.sqrt(error / variance) if variance > 0 else math.nan),
-                    float(own[4] / own[0]) if own[0] else None,
-                    share,
-                    _known(plain / variance if variance > 0 else math.nan),
-                    None if share is None else expected_gain(case.exposures, uniform, case.items, share),
+                    **case.model_dump(),
+                    plan=way,
+                    uniform=uniform,
+                    metric=metric,
+                    known_sizes=known,
+                    n_users=study.users,
+                    n_draws=study.draws,
+                    n_undefined=int(own[5]),
+                    truth=of.truth,
+                    bias=_known(bias),
+                    variance=_known(variance),
+                    se_ratio=_known(math.sqrt(error / variance) if variance > 0 else math.nan),
+                    coverage=float(own[4] / own[0]) if own[0] else None,
+                    share_listed=share,
+                    gain=_known(plain / variance if variance > 0 else math.nan),
+                    predicted_gain=None if share is None else expected_gain(case.exposures, uniform, case.items, share),
                 )
             )
     return lines
