@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from eval_engine.report.design_study_tables import AIM, PLAN_NAMES, headline
 from eval_engine.report.plot_orders import INK, MUTED, PALE
-from eval_engine.report.study_plot import COLOURS, figure_with_title, png
+from eval_engine.report.study_plot import COLOURS, LETTERS, LINE, figure_with_title, png
 from eval_engine.storage.atomic_file import write_atomically
 from eval_engine.studies.design import PLANS, UNIFORM, Line
 from eval_engine.studies.settings import DesignStudy
@@ -43,11 +43,13 @@ def _gains(study: DesignStudy, lines: Sequence[Line]) -> Figure:
         f"difference in pooled recall@K of two close models; N = {base.items:,}, M = {base.models}, e = {base.exposures}, "
         f"K = {base.k} where not varied; {study.draws:,} draws of {study.users:,} users"
     )
-    figure = figure_with_title(width, height, headline(lines), subtitle)
+    title = headline(lines)
+    figure = figure_with_title(width, height, title, subtitle)
+    top = 1.25 + LINE * (len(title) > int(LETTERS * width))
     grid = figure.subplots(
         2, len(names), sharex="col", sharey="row", squeeze=False,
         gridspec_kw={
-            "left": 0.85 / width, "right": 1 - 0.2 / width, "bottom": 1.05 / height, "top": 1 - 1.25 / height,
+            "left": 0.85 / width, "right": 1 - 0.2 / width, "bottom": 1.05 / height, "top": 1 - top / height,
             "hspace": 0.1, "wspace": 0.08, "height_ratios": (2.2, 1),
         },
     )  # fmt: skip
@@ -99,7 +101,7 @@ def _draw_coverage(axes: Axes, lines: Sequence[Line], name: str) -> None:
         own = [x for x in lines if x.plan == way and x.coverage is not None and not x.known_sizes]
         x = [float(getattr(line, name)) for line in own]
         axes.plot(x, [line.coverage or 0.0 for line in own], MARKS[way], color=_colour(way), markersize=6, zorder=3)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0%}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
 
 
 def _dress(column: Sequence[Axes], ticks: Sequence[float]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -48,9 +49,10 @@ def headline(lines: Sequence[Line]) -> str:
     gains = [line.gain for line in lines if _ruled(line) and line.gain is not None]
     if not ratios:
         return "No gain is defined"
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     return (
-        f"Plans need {min(gains):.1f} to {max(gains):.0f} times fewer users than uniform exposure, "
-        f"{min(ratios):.2f} to {max(ratios):.2f} times what the rule says"
+        f"Plans need {min(gains):.1f} to {max(gains):.0f} times fewer users than uniform exposure: "
+        f"{middle:.2f} times what the rule says in the median, half of them {low:.2f} to {high:.2f} times"
     )
 
 

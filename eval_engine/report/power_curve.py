@@ -79,7 +79,7 @@ def _curve(rows: Sequence[Power], models: Sequence[str], n_pilot: int, there: in
     columns = min(3, max(1, len(pairs)))
     n_rows = max(1, -(-len(pairs) // columns))
     width, height = max(8.0, 1.2 + 4.2 * columns), 2.1 + 3.3 * n_rows
-    left_out = f"; the {PANELS} closest of {len(every)} pairs" if len(every) > PANELS else ""
+    left_out = f"; the {PANELS} of {len(every)} pairs that take most users" if len(every) > PANELS else ""
     subtitle = f"{what}; {e} exposures of each user; shaded: what the pilot leaves open{left_out}"
     figure = figure_with_title(width, height, "Smallest difference that is seen, by number of users", subtitle)
     grid = figure.subplots(
@@ -117,14 +117,15 @@ def _panel(axes: Axes, rows: Sequence[Power], n_pilot: int, there: int, detect: 
         axes.plot(
             users, values, linestyle=LINES[DESIGNS.index(row.design)], color=colour, linewidth=2, label=row.design
         )
-    axes.axhline(detect, color=MUTED, linewidth=1, linestyle=":")
+    axes.axhline(detect, color=MUTED, linewidth=1.4, linestyle=":", label="difference asked for")
     axes.axvline(there, color=MUTED, linewidth=1, label="users there are")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.2%}" if y < 0.001 else f"{y:.1%}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
     axes.set_xlabel("users")
     axes.grid(color="#e4e7eb", linewidth=0.8)
     axes.set_axisbelow(True)
