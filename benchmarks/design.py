@@ -24,18 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.datasets.world import World, items_of, ratings
+from eval_engine.datasets.close_models import CLOSE, CloseModels, close_models
+from eval_engine.datasets.world import World
 from eval_engine.estimators.in_memory import compare, evaluate
-from eval_engine.exposure_design.design import Aim, design_exposures
+from eval_engine.exposure_design.design import Aim
 from eval_engine.exposure_design.known_sizes import lift, recall_difference, recall_known_sizes
 from eval_engine.exposure_design.power import power
 from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.studies.design import facts_of, shown_by_plan, shown_uniformly, uniform_items
 
 Ints = npt.NDArray[np.integer[Any]]
 ITEMS, POPULATION, EXPOSURES, KS = 2000, 6000, 10, (5, 20)
 WORLD = World(users=POPULATION, items=ITEMS, exposures=EXPOSURES, seed=2031, frame="all_items")
 NOISE = 0.35  # of the close pair, apart from what they share
-CLOSE = (0, 1)  # their numbers
 
 
 class Design(NamedTuple):
@@ -56,56 +57,18 @@ DESIGNS = {
 
 
 @lru_cache(maxsize=1)
-def population() -> tuple[npt.NDArray[np.bool_], list[npt.NDArray[np.int16]], npt.NDArray[np.int16]]:
-    """Positives of every user, ranks under each model, and the top lists (models, users, 20)."""
-    liked = np.empty((POPULATION, ITEMS), np.bool_)
-    ranks = [np.empty((POPULATION, ITEMS), np.int16) for _ in range(4)]
-    lists = np.empty((4, POPULATION, max(KS)), np.int16)
-    quality = items_of(WORLD).quality
-    for user in range(POPULATION):
-        rating = ratings(WORLD, user)
-        rng = np.random.default_rng((77, user))
-        liked[user] = rating == 5
-        shared = 0.5 * quality + 0.6 * rating + rng.normal(0, 1.0, ITEMS)
-        scores = [
-            shared + 0.06 * rating + rng.normal(0, NOISE, ITEMS), shared + rng.normal(0, NOISE, ITEMS),
-            0.8 * quality + 0.3 * rating + rng.normal(0, 1.0, ITEMS), quality + rng.normal(0, 0.3, ITEMS),
-        ]  # fmt: skip
-        for m, own in enumerate(scores):
-            order = np.argsort(-own)
-            ranks[m][user, order] = np.arange(ITEMS)
-            lists[m, user] = order[: max(KS)]
-    return liked, ranks, lists
-
-
-def uniform_facts(users: Ints, shown: Ints) -> list[RankFacts]:
-    """The facts of the four models on these items of each user, (users, exposures), drawn uniformly."""
-    return facts_of(users, shown.ravel(), np.full(users.size, shown.shape[1]), None, None)
-
-
-def facts_of(users: Ints, shown: Ints, sizes: Ints, probability: Any, arm: Any) -> list[RankFacts]:
-    """The facts of the four models on items of users, one after the other."""
-    liked, ranks, _ = population()
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    user = np.repeat(users, sizes)
-    value, nothing = liked[user, shown].astype(np.float64), np.empty(0, np.float32)
-    level, frame = np.zeros(shown.size, np.int32), np.full(users.size, ITEMS, np.int32)
-    return [
-        RankFacts(offsets, value, nothing, own[user, shown].astype(np.int32), level, frame, probability, arm)
-        for own in ranks
-    ]
+def population() -> CloseModels:
+    """Every user of the world, under four models."""
+    return close_models(WORLD, 4, max(KS), NOISE, n_ranked=4)
 
 
 def exposed(users: Ints, design: Design | None, seed: int) -> list[RankFacts]:
     """The facts of the four models on what a way to expose shows these users."""
     if design is None:
-        rng = np.random.default_rng((3, seed))
-        noise = rng.random((users.size, ITEMS), dtype=np.float32)
-        return uniform_facts(users, noise.argpartition(EXPOSURES - 1, axis=1)[:, :EXPOSURES])
-    lists = population()[2][list(design.models)][:, users].astype(np.int32)
-    plan = design_exposures(lists, ITEMS, EXPOSURES, design.uniform, seed, cutoffs=design.cutoffs, aim=design.aim)
-    shown, sizes = np.concatenate(plan.items), np.array([len(x) for x in plan.items])
-    return facts_of(users, shown, sizes, np.concatenate(plan.probabilities), np.concatenate(plan.in_uniform))
+        return shown_uniformly(population(), users, EXPOSURES, seed)
+    return shown_by_plan(
+        population(), users, design.models, EXPOSURES, design.uniform, design.cutoffs, design.aim, seed
+    )
 
 
 Number = tuple[float, float, float, float]  # value, standard error, interval
@@ -192,13 +155,12 @@ def variances(draws: dict[str, list[dict[str, Number]]]) -> dict[str, dict[str, 
 def predicted(n_users: int, n_pilots: int) -> dict[str, dict[str, float]]:
     """Standard errors of a quarter of n_users that `power` predicts from pilots, by way to expose and number."""
     found: dict[str, dict[str, list[float]]] = {way: {} for way in DESIGNS}
-    _, _, lists = population()
+    models = population()
     for seed in range(n_pilots):
         users = np.random.default_rng((23, seed)).integers(0, POPULATION, n_users)
-        rng = np.random.default_rng((29, seed))
-        shown = rng.random((n_users, ITEMS), dtype=np.float32).argpartition(EXPOSURES - 1, axis=1)[:, :EXPOSURES]
-        facts = uniform_facts(users, shown)
-        own = lists[:, users].astype(np.int32)
+        shown = uniform_items(np.random.default_rng((29, seed)), n_users, ITEMS, EXPOSURES)
+        facts = facts_of(models, users, shown.ravel(), np.full(n_users, EXPOSURES), None, None)
+        own = models.lists[:, users]
         for name in ("recall@20", "recall@5", "precision@20"):
             for way, share in (("half", 0.5), ("fifth", 0.2)):
                 rows = power(facts, list(shown), own, ITEMS, name, 0.05, (EXPOSURES,), share, cutoffs=KS)

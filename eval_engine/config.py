@@ -146,7 +146,7 @@ class Scores(Input):
 
 
 class Inputs(Strict):
-    """What is joined: the catalogue, the training pairs, and the label sets that models are judged by, at least one."""
+    """What is joined: the catalogue, the training pairs, and the label sets that models are judged by."""
 
     catalogue: Input
     exposures: Input | None = Field(None, description="random feedback: pairs that were shown at random")
@@ -159,13 +159,13 @@ class Inputs(Strict):
     )
     truth: Input | None = Field(None, description="complete labels, as in a simulation or a fully exposed data set")
 
+    @property
+    def labelled(self) -> bool:
+        """Whether there are labels to judge models by."""
+        return any(own is not None for own in (self.exposures, self.designed, self.heldout, self.truth))
+
     @model_validator(mode="after")
-    def _labelled(self) -> Self:
-        if all(own is None for own in (self.exposures, self.designed, self.heldout, self.truth)):
-            raise ValueError(
-                "no labels to judge models by: give at least one of exposures (random feedback), designed (exposures of a "
-                "plan), heldout (logged feedback kept from training) and truth (complete labels)"
-            )
+    def _trained(self) -> Self:
         if self.heldout is not None and self.feedback is None:
             raise ValueError(
                 "heldout pairs are ranked among all items but the training pairs, so feedback, the training pairs, is "
@@ -322,8 +322,8 @@ class Evaluation(Strict):
 T = TypeVar("T", bound=BaseModel)
 
 
-def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None = None) -> T:
-    """The file as a typed config, or a ConfigError that names file, key and reason."""
+def yaml_content(path: str | Path) -> dict[str, Any]:
+    """The keys of a YAML file, or a ConfigError that names file and reason."""
     file = Path(path)
     try:
         content = yaml.safe_load(file.read_text())
@@ -337,6 +337,12 @@ def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None 
         raise ConfigError(
             f"{file}: a mapping of keys is expected, as in conf/demo.yaml, found {type(content).__name__}."
         )
+    return content
+
+
+def read_yaml(path: str | Path, kind: type[T], overrides: dict[str, Any] | None = None) -> T:
+    """The file as a typed config, or a ConfigError that names file, key and reason."""
+    file, content = Path(path), yaml_content(path)
     try:
         return kind.model_validate(content | (overrides or {}))
     except ValidationError as error:

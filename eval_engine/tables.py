@@ -932,6 +932,40 @@ EXPOSURE_PLAN = Table(
         "listed <= candidates",
     ),
 )
+DESIGN_STUDY = Table(
+    name="design_study",
+    about="How well the difference of two close models is estimated under a way to expose, in simulations (docs/design.md).",
+    columns=(
+        RUN_ID,
+        Column("items", INT, "Number of items, N.", nullable=False),
+        Column("models", INT, "Number of models whose lists a plan is made of, M.", nullable=False),
+        Column("apart", DOUBLE, "Standard deviation of each close model's own noise.", nullable=False),
+        Column("exposures", INT, "Items shown to each user, e.", nullable=False),
+        Column("k", INT, "Cutoff, in items.", nullable=False),
+        Column("plan", STRING, "uniform, half, fifth or pair.", nullable=False),
+        Column("uniform", INT, "Exposures of arm U, e1.", nullable=False),
+        METRIC,
+        Column("known_sizes", BOOLEAN, "Whether sizes that are known are taken as known.", nullable=False),
+        Column("n_users", INT, "Users of a draw.", nullable=False),
+        Column("n_draws", INT, "Number of draws.", nullable=False),
+        Column("n_undefined", INT, "Draws without an interval, which no other column covers.", nullable=False),
+        Column("truth", DOUBLE, "The difference over the whole population.", nullable=False),
+        Column("bias", DOUBLE, "Mean estimate less the truth."),
+        Column("variance", DOUBLE, "Variance of the estimate over draws."),
+        Column("se_ratio", DOUBLE, "Root of the mean squared standard error, over the standard deviation over draws."),
+        Column("coverage", DOUBLE, "Share of the 95 % intervals that contain the truth."),
+        Column("share_listed", DOUBLE, "Share of the items that arm T may show, mean over users; NULL for uniform."),
+        Column("gain", DOUBLE, "Variance of the plain estimate under uniform exposure, over this variance."),
+        Column("predicted_gain", DOUBLE, "The gain that the rule predicts; NULL for uniform."),
+    ),
+    key=("run_id", "items", "models", "apart", "exposures", "k", "plan", "metric", "known_sizes"),
+    rules=(
+        "plan IN ('uniform', 'half', 'fifth', 'pair')",
+        "coverage IS NULL OR (coverage >= 0 AND coverage <= 1)",
+        "uniform <= exposures AND n_undefined <= n_draws",
+        "(plan = 'uniform') = (predicted_gain IS NULL)",
+    ),
+)
 
 TABLES = (
     CATALOGUE,
@@ -950,6 +984,7 @@ TABLES = (
     GATES,
     AGREEMENT,
     STUDY_ESTIMATES,
+    DESIGN_STUDY,
     STRATA,
     PROPENSITIES,
     PROPENSITY_USERS,

@@ -5,6 +5,7 @@
     plumbline rank conf/run.yaml        one stage: simulate, split, propensity, train, rank, ...
     plumbline search conf/run.yaml      train, and a table of the trials of its searches
     plumbline sample conf/run.yaml --to PATH   a debiased training table, drawn from feedback as test sets are
+    plumbline power RUN --lake LAKE --detect 2%   how many users telling its models apart takes: before an experiment
     plumbline show RUN --lake LAKE      a finished run's table again
     plumbline merge RUN RUN --as ID --lake LAKE   the statistics of runs added up, as a run of its own
     plumbline gate RUN --lake LAKE      the gates of a run's config again; --json for programs
@@ -29,7 +30,7 @@ from eval_engine.plain_text import plain
 from jobs.ending import run_and_exit
 from jobs.import_data import commands as import_commands
 from jobs.pipeline import STAGES, stages_of
-from jobs.runner import Session, load, run_stages, start_spark
+from jobs.runner import Session, load, load_any, run_stages, start_spark
 
 app = typer.Typer(
     add_completion=False,
@@ -56,7 +57,7 @@ def demo(run_id: RunIdOption = None) -> None:
 @app.command()
 def run(config: ConfigArgument, run_id: RunIdOption = None) -> None:
     """Run all stages that the config has something to do for."""
-    loaded = load(config, run_id)
+    loaded = load_any(config, run_id)
     run_stages(stages_of(loaded), loaded, Session(Console()))
 
 
@@ -64,7 +65,7 @@ def _command(name: str) -> Callable[..., None]:
     """The command of one stage."""
 
     def command(config: ConfigArgument, run_id: RunIdOption = None) -> None:
-        run_stages((name,), load(config, run_id), Session(Console()))
+        run_stages((name,), load_any(config, run_id), Session(Console()))
 
     return command
 
@@ -170,6 +171,7 @@ def power(
     uniform: Annotated[float, typer.Option(help="share of the uniform arm")] = 0.5,
     chance: Annotated[float, typer.Option("--power", help="chance to see the difference")] = 0.8,
     users: Annotated[int, typer.Option(min=1, help="the most users of the run that are looked at")] = 20_000,
+    curve: Annotated[Path | None, typer.Option(help="PNG file that the curve is drawn to")] = None,
 ) -> None:
     """How many users it takes to tell models apart, under uniform and under designed exposure."""
     from jobs import power as planning
@@ -182,7 +184,7 @@ def power(
         sizes = [int(e) for e in exposures.split(",")]
     except ValueError:
         raise ConfigError(f"--exposures {exposures}: give whole numbers, such as 5,10,20.") from None
-    planning.run(own, _checked_run_id(run), metric, detect, sizes, uniform, chance, users, Console())
+    planning.run(own, _checked_run_id(run), metric, detect, sizes, uniform, chance, users, Console(), curve)
 
 
 @app.command()

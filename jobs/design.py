@@ -17,7 +17,7 @@ from rich.text import Text
 
 from eval_engine.config import Input
 from eval_engine.errors import ConfigError, DataError, as_operator_error
-from eval_engine.exposure_design.design import Arms, check_arms, identical
+from eval_engine.exposure_design.design import Arms, check_arms, expected_gain, identical
 from eval_engine.exposure_design.plan_rows import SHARD_BYTES, Drawing, ListFile, Lists, draw_users, plan_rows
 from eval_engine.exposure_design.settings import Design
 from eval_engine.inputs.input_format import input_format
@@ -179,7 +179,7 @@ def _said(found: dict[str, Any], n_drawn: int, arms: Arms, asked: Design, n_item
             f"Not worth it: the lists hold more than a third of the frame, so that uniform exposure says nearly as much. "
             f"Expose {arms.exposures} items uniformly, without a plan."
         )
-    gain = a + (1 - a) / share if share > 0 else 1.0
+    gain = expected_gain(arms.exposures, arms.uniform, n_items, share)
     of = ", ".join(f"@{k}" for k in arms.cutoffs)
     lines.append(
         f"A difference of precision or pooled recall ({of}) needs about {gain:.1f} times fewer users than under uniform "

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from eval_engine.errors import LakeError, OutputError, PlumblineError
 from jobs.pipeline import STAGES
-from jobs.run_config import RunConfig
+from jobs.run_config import AnyConfig
 
 
-def check_outputs(config: RunConfig, stages: Iterable[str]) -> None:
+def check_outputs(config: AnyConfig, stages: Iterable[str]) -> None:
     """Raises if the lake, which has a row of every stage, or a folder of these stages cannot be written; makes them."""
     from eval_engine.lake.lake import CATALOG_NAME  # not at the top: it imports Spark, and `plumbline --help` does not
 

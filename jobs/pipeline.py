@@ -20,7 +20,7 @@ from eval_engine.config import Input
 from eval_engine.errors import ConfigError
 from eval_engine.propensity.settings import Logistic
 from eval_engine.tables import Table
-from jobs.run_config import RunConfig
+from jobs.run_config import AnyConfig, SimulatedStudy
 
 
 class Stage(NamedTuple):
@@ -34,11 +34,14 @@ class Stage(NamedTuple):
     folders: tuple[str, ...] = ()  # keys of the config: folders that the stage writes to, besides the lake
     publishes: Table | None = None  # the written table whose content later stages rest on
     spark: Literal["always", "when needed", "never"] = "always"  # see jobs/cli.py: what `run` is given
+    judges: bool = False  # needs labels; a run without any is ranked for its top lists only
     once: bool = False  # also in a config whose study makes the other stages of several runs itself
 
-    def is_asked(self, config: RunConfig) -> bool:
+    def is_asked(self, config: AnyConfig) -> bool:
         """Whether the config has what the stage works on."""
-        if config.has_runs_of_its_own and not self.once:
+        if isinstance(config, SimulatedStudy):
+            return self.section == "study"
+        if (config.has_runs_of_its_own and not self.once) or (self.judges and not config.inputs.labelled):
             return False
         return self.section is None or getattr(config, self.section) is not None
 
@@ -146,6 +149,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
             tables.USER_METRICS,
         ),
         after=("rank", "propensity", "popularity", "test_sets"),
+        judges=True,
     ),
     "design": Stage(
         about="Plan random exposures by which close models can be told apart: which items, with what probability.",
@@ -184,6 +188,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         writes=(),
         after=("evaluate",),
         folders=("report",),
+        judges=True,
     ),
     "gate": Stage(
         about="Hold the answers of a run against the rules of its config, and approve it or end with exit code 5.",
@@ -194,9 +199,10 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         spark="never",
     ),
     "study": Stage(
-        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md, docs/wtd.md).",
+        about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, docs/simpson.md, "
+        "docs/wtd.md), or what designed exposures are worth (docs/design.md).",
         reads=(tables.RANKS,),
-        writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT),
+        writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT, tables.DESIGN_STUDY),
         after=("rank",),
         section="study",
         folders=("report",),
@@ -210,17 +216,28 @@ def module_of(name: str) -> ModuleType:
     return import_module(f"jobs.{name}")
 
 
-def stages_of(config: RunConfig) -> tuple[str, ...]:
+def stages_of(config: AnyConfig) -> tuple[str, ...]:
     """The stages that the config has something to do for, in order."""
     return tuple(name for name, stage in STAGES.items() if stage.is_asked(config))
 
 
-def check_asked(config: RunConfig, name: str) -> None:
+def check_asked(config: AnyConfig, name: str) -> None:
     """An error if the config has nothing for the stage to do."""
     stage = STAGES[name]
+    if isinstance(config, SimulatedStudy):
+        if not stage.is_asked(config):
+            raise ConfigError(
+                f"A study of kind {config.study.kind} simulates all it needs, so there is no stage {name}."
+            )
+        return
     if config.has_runs_of_its_own and not stage.once:
         raise ConfigError(
             f"A study of kind wtd makes the stage {name} of its runs itself: use `plumbline run`, or `plumbline study`."
+        )
+    if stage.judges and not config.inputs.labelled:
+        raise ConfigError(
+            f"The inputs have no labels to judge models by, so there is nothing for the stage {name} to do: such a run is "
+            "ranked for its top lists, which design needs."
         )
     if not stage.is_asked(config):
         raise ConfigError(
@@ -229,8 +246,10 @@ def check_asked(config: RunConfig, name: str) -> None:
         )
 
 
-def inputs_of(config: RunConfig, name: str) -> Iterator[tuple[str, Input]]:
+def inputs_of(config: AnyConfig, name: str) -> Iterator[tuple[str, Input]]:
     """The inputs that the stage reads, those that the config has, by what errors call them."""
+    if isinstance(config, SimulatedStudy):
+        return
     fused = LABELS if name == "train" and config.fused_models() else ()
     for read in dict.fromkeys((*STAGES[name].reads, *fused)):
         if read == "log" and config.split:

@@ -1,13 +1,15 @@
 """How many users it takes to tell the models of a run apart, from its random exposures: before an experiment.
 
-    plumbline power 2026-11-15 --lake data/lake --detect 2% --metric recall@20 --exposures 5,10,20
+    plumbline power 2026-11-15 --lake data/lake --detect 2% --metric recall@20 --exposures 5,10,20 --curve power.png
 
+Prints two tables, what a difference takes and the curve (what is seen with a number of users), and draws the curve.
 Reads ranks and the catalogue of a run that is ranked, at most --users users of it, chosen by hash; no score, and no
 Spark. A run without random exposures has nothing to plan from: expose some users uniformly first, a pilot.
 """
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError, DataError, OutputError
 from eval_engine.evaluation.statistics_plan import rank_facts_of
 from eval_engine.exposure_design.plan_rows import bins_of
 from eval_engine.exposure_design.power import FEW_POSITIVES, Pilot, Power, planned
@@ -29,6 +31,7 @@ from eval_engine.metric import Metric
 from eval_engine.plain_text import plain
 from eval_engine.positive import Positive
 from eval_engine.ranking.long_file import Ids, item_ids
+from eval_engine.report.power_curve import save_curve, seen_with, users_shown
 from eval_engine.storage.stored_file import open_file
 from eval_engine.tables import CATALOGUE, RANKS
 from jobs.stage import done_stage
@@ -55,13 +58,24 @@ def run(
     chance: float,
     n_users: int,
     console: Console,
+    curve: Path | None = None,
 ) -> list[Power]:
-    """Print what every pair of models needs."""
+    """Print what every pair of models needs; curve: also draw it there."""
     own = Metric.parse(metric)
     share = share_of(detect)
     sample = sample_of(lake, run_id, own, n_users)
     rows = planned(sample.pilot, own, share, exposures, uniform, chance, 0.95)
     console.print(grid(rows, sample, own, share, chance))
+    if steps := users_shown(rows):
+        console.print(curve_grid(rows, sample, own, chance, steps))
+    if curve is not None:
+        what = f"{own}, {chance:.0%} power"
+        n = sample.pilot.facts[0].n_users
+        try:
+            save_curve(rows, sample.models, n, sample.n_exposed, share, what, curve)
+        except OSError as error:
+            raise OutputError(f"--curve {curve} cannot be written: {error.strerror}. Give another file.") from None
+        console.print(Text(plain(f"Curve: {curve}")), soft_wrap=True)
     for line in notes(rows, sample, own):
         console.print(Text(plain(line)))
     return rows
@@ -172,18 +186,38 @@ def grid(rows: Sequence[Power], sample: Sample, metric: Metric, share: float, ch
         "users",
         "95 % interval",
         "times fewer",
-        "seen with the users there are",
+        "seen with the exposures there are",
     ):
         table.add_column(name, justify="left" if name in ("model", "against", "way") else "right")
-    n, have = sample.pilot.facts[0].n_users, sample.n_exposed
+    n = sample.pilot.facts[0].n_users
     for row in rows:
-        names = [sample.models[m] for m in (row.first, row.second)]
+        names = [Text(plain(sample.models[m])) for m in (row.first, row.second)]
         if not row.users > 0:
             table.add_row(*names, str(row.exposures), row.design, "?", "", "", "")
             continue
-        seen = row.detectable * (n / have) ** 0.5
+        seen = row.detectable * (n / users_there(sample, row.exposures)) ** 0.5
         cells = [str(row.exposures), row.design, f"{row.users:,.0f}", f"{row.low:,.0f} to {row.high:,.0f}"]
         table.add_row(*names, *cells, f"{row.gain:.1f}", f"{seen:.1%}")
+    return table
+
+
+def users_there(sample: Sample, exposures: int) -> float:
+    """The users whom the run's random exposures would be shown to, so many each."""
+    own = sample.pilot.facts[0]
+    return sample.n_exposed * own.value.size / own.n_users / exposures
+
+
+def curve_grid(rows: Sequence[Power], sample: Sample, metric: Metric, chance: float, steps: Sequence[int]) -> Grid:
+    """The smallest difference that each row sees with each number of users."""
+    table = Grid(title=f"Smallest difference in {metric} that is seen with {chance:.0%} power, by number of users")
+    for name in ("model", "against", "exposures", "way", *(f"{n:,}" for n in steps)):
+        table.add_column(name, justify="left" if name in ("model", "against", "way") else "right")
+    n_pilot = sample.pilot.facts[0].n_users
+    for row in rows:
+        if row.users > 0:
+            names = [sample.models[m] for m in (row.first, row.second)]
+            seen = [f"{seen_with(row, n_pilot, n)[0]:.1%}" for n in steps]
+            table.add_row(*(Text(plain(name)) for name in names), str(row.exposures), row.design, *seen)
     return table
 
 
@@ -192,7 +226,7 @@ def notes(rows: Sequence[Power], sample: Sample, metric: Metric) -> list[str]:
     n = sample.pilot.facts[0].n_users
     lines = [
         f"From {n:,} of the {sample.n_exposed:,} users with random exposures; the interval is of what so few of them leave "
-        "open. Two arms: a plan for all models of the run; pair: for these two models and their difference only."
+        "open. Seen: the smallest difference that the run's exposures would show, if as many were shown in this way. Two arms: a plan for all models of the run; pair: for these two models and their difference only."
     ]
     few = sorted({(row.first, row.second) for row in rows if row.n_positives < FEW_POSITIVES})
     if few:

@@ -3,9 +3,10 @@
     spark-submit jobs/rank.py --config conf/demo.yaml --run-id 2026-11-15
 
 Reads scores, catalogue, feedback (the training pairs) and the label sets that the config has: exposures, heldout,
-truth. Writes catalogue, ranks, quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it
-checks whether the random exposures are random (docs/checks.md). Scores are read once (twice where a user's rows are
-scattered over files); evaluating needs only what is written here.
+truth, designed; without any of them the top lists are all that is made, for jobs/design.py. Writes catalogue, ranks,
+quality, quarantine (replaces this run_id only: safe to retry). Before it ranks it checks whether the random exposures
+are random (docs/checks.md). Scores are read once (twice where a user's rows are scattered over files); evaluating needs
+only what is written here.
 """
 
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ from jobs.stage import done_with, stage
 
 ITEM = {"item_id": "id", "position": "position"}
 Quality = list[QualityRow]
+NO_LABELS = ("truth",)  # of a run without labels: a set of which no user has any, so that top lists are ranked
 
 
 class Ranked(NamedTuple):
@@ -203,7 +205,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
         n_items, files, written = _catalogue(catalogue, config, lake, attempt)
         if written:
             until_done.callback(delete_uncommitted, lake.uri(CATALOGUE), config.run_id, attempt)
-        label_sets = tuple(name for name in LABEL_SETS if name in labels)
+        label_sets = tuple(name for name in LABEL_SETS if name in labels) or NO_LABELS
         cutoffs = threshold_cutoffs(config.evaluate.metrics, config.top)
         settings = Ranking(n_items, config.top + 1, files, config.on_bad_rows, config.frame, label_sets, cutoffs)
         models = _models(tables, config, ranked)

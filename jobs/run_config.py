@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from eval_engine.config import Evaluation, Scores
+from eval_engine.config import Evaluation, RunId, Scores, Strict
 from eval_engine.datasets.world import World
 from eval_engine.evaluation.bqs_settings import Bqs, BqsRule
 from eval_engine.evaluation.days import Window
@@ -16,10 +16,33 @@ from eval_engine.popularity.settings import Popularity
 from eval_engine.propensity.settings import Propensity
 from eval_engine.quality.gate_rules import APPROVED, Bounded, ChangeGate, Gates
 from eval_engine.storage.stored_file import full_path
-from eval_engine.studies.settings import BqsStudy, SimpsonStudy, Study, WtdStudy
+from eval_engine.studies.settings import BqsStudy, DesignStudy, SimpsonStudy, Study, WtdStudy
 from eval_engine.test_sets.settings import TestSets
 from models.spec.debiased import debiased_pairs
 from models.spec.train import Train
+
+
+class SimulatedStudy(Strict):
+    """The file of a study that simulates all it needs: it has no inputs, no models and no other stage."""
+
+    run_id: RunId
+    lake: str = Field(description="folder, URI or catalog.schema that holds the written tables")
+    report: str = Field("reports", description="folder for the picture and the page of the study")
+    study: DesignStudy
+
+    @model_validator(mode="after")
+    def _writable(self) -> Self:
+        check_report(self.report)
+        return self
+
+
+def check_report(folder: str) -> None:
+    """An error if pictures and pages cannot be written there."""
+    if "://" in folder:
+        raise ValueError(
+            f"report: {folder} is not a folder of this machine, where picture and page are written. "
+            "Give one, and copy them from there"
+        )
 
 
 class RunConfig(Evaluation):
@@ -52,10 +75,12 @@ class RunConfig(Evaluation):
     def _complete(self) -> Self:
         if not self.scores and not self.train:
             raise ValueError("scores: give at least one score table, or a train section that makes them")
-        if "://" in self.report:
+        check_report(self.report)
+        if not self.inputs.labelled and self.design is None:
             raise ValueError(
-                f"report: {self.report} is not a folder of this machine, where picture and page are written. "
-                "Give one, and copy them from there"
+                "inputs: no labels to judge models by: give at least one of exposures (random feedback), designed "
+                "(exposures of a plan), heldout (logged feedback kept from training) and truth (complete labels); or a "
+                "section design, which needs the models' top lists only"
             )
         if isinstance(self.study, SimpsonStudy):
             self._ready_for(self.study)
@@ -308,3 +333,6 @@ class RunConfig(Evaluation):
             return self
         train = self.train.model_copy(update={"without": (*self.train.without, *models)})
         return type(self).model_validate({**self.model_dump(), "train": train.model_dump()})
+
+
+AnyConfig = RunConfig | SimulatedStudy

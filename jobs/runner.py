@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from eval_engine.config import read_yaml
+from eval_engine.config import read_yaml, yaml_content
 from jobs.ending import run_and_exit
 from jobs.outputs import check_outputs
 from jobs.pipeline import STAGES, check_asked, module_of
-from jobs.run_config import RunConfig
+from jobs.run_config import AnyConfig, RunConfig, SimulatedStudy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 def load(path: str | Path, run_id: str | None = None) -> RunConfig:
     """The run's config."""
     return read_yaml(path, RunConfig, {"run_id": run_id} if run_id is not None else None)
+
+
+def load_any(path: str | Path, run_id: str | None = None) -> AnyConfig:
+    """The config of a run, or of a study that simulates all it needs."""
+    study = yaml_content(path).get("study")
+    if not (isinstance(study, dict) and study.get("kind") == "design"):
+        return load(path, run_id)
+    return read_yaml(path, SimulatedStudy, {"run_id": run_id} if run_id is not None else None)
 
 
 Starter = Callable[[], "SparkSession"]  # what a stage that needs Spark only at times is given
@@ -50,7 +58,7 @@ def main(name: str, several: Several | None = None) -> None:
             several(given.config, given.run_id, given.processes)
             return
         with Session(Console(stderr=True)) as session:
-            run_stages((name,), load(given.config, given.run_id), session)
+            run_stages((name,), load_any(given.config, given.run_id), session)
 
     run_and_exit(work)
 
@@ -108,7 +116,7 @@ def start_spark() -> "SparkSession":
     return spark_session("plumbline", log=log)
 
 
-def run_stages(names: Sequence[str], config: RunConfig, session: Session) -> None:
+def run_stages(names: Sequence[str], config: AnyConfig, session: Session) -> None:
     """Runs these stages, in this order. A config or folder that is wrong is an error before Spark starts."""
     for name in names:
         check_asked(config, name)

@@ -31,7 +31,7 @@ from eval_engine.storage.process_id import is_gone, process_id
 from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import RANKS, RUNS, Table
 from jobs.pipeline import STAGES, inputs_of
-from jobs.run_config import RunConfig
+from jobs.run_config import AnyConfig
 
 
 class Running(NamedTuple):
@@ -42,7 +42,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def stage(lake: Lake, config: RunConfig, name: str, after: Sequence[str] | None = None) -> Iterator[Running]:
+def stage(lake: Lake, config: AnyConfig, name: str, after: Sequence[str] | None = None) -> Iterator[Running]:
     """Marks the stage as running, then as done or failed. after: the stages before it, if not those of the plan.
 
     A stage before it that is not done, a store that is not reached and a lake that cannot be written are errors here,
@@ -186,7 +186,7 @@ def _is_read(lake: Lake, row: dict[str, Any], other: str) -> bool:
     return bool(json.loads(row["config"]).get(section)) and stage_row(lake, row["run_id"], other) is not None
 
 
-def _done_before(lake: Lake, config: RunConfig, name: str) -> dict[str, Any] | None:
+def _done_before(lake: Lake, config: AnyConfig, name: str) -> dict[str, Any] | None:
     """The row of a stage that another one starts from. A stage that has a section of its own makes inputs: they may
     come from elsewhere, or from another run, so that the run has no row of it."""
     plan = STAGES[name]
@@ -218,7 +218,7 @@ def _versions(spark: SparkSession | None) -> dict[str, str]:
     return versions if spark is None else versions | {"spark": spark.version}
 
 
-def _read_versions(lake: Lake, config: RunConfig, name: str) -> dict[str, str]:
+def _read_versions(lake: Lake, config: AnyConfig, name: str) -> dict[str, str]:
     """What the stage reads: of a table that another stage publishes its fingerprint, of others path and version."""
     published = {plan.publishes.name for plan in STAGES.values() if plan.publishes}
     read = {table: input_version(lake.spark, where) for table, where in inputs_of(config, name)}

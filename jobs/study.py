@@ -1,6 +1,6 @@
 """Study how well each scheme agrees with the truth over a panel of models, as [ure] did: docs/study.md. A study of
-kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py,
-one of kind bqs in jobs/bqs_study.py.
+kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py, one of kind bqs in jobs/bqs_study.py, one
+of kind design in jobs/design_study.py.
 
     spark-submit jobs/study.py --config conf/studies/ure.yaml --run-id 2026-11-15
 
@@ -26,17 +26,20 @@ from eval_engine.spark.session import batches_by_bytes, planned_once
 from eval_engine.studies.settings import BqsStudy, SimpsonStudy, WtdStudy
 from eval_engine.studies.ure import SCHEMES, EvaluationSpec, found_in
 from eval_engine.tables import AGREEMENT, RANKS, STUDY_ESTIMATES
-from jobs import bqs_study, simpson_study, wtd_study
+from jobs import bqs_study, design_study, simpson_study, wtd_study
 from jobs.evaluate import user_gaps
 from jobs.progress import spark_progress
 from jobs.report import run_facts
-from jobs.run_config import RunConfig
+from jobs.run_config import AnyConfig, SimulatedStudy
 from jobs.stage import stage
 from models.spec.debiasing import debiasing
 
 
-def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
+def run(spark: SparkSession, config: AnyConfig, console: Console) -> None:
     """Study, write and report."""
+    if isinstance(config, SimulatedStudy):
+        design_study.run(spark, config, console)
+        return
     settings = config.study
     if isinstance(settings, SimpsonStudy):
         simpson_study.run(spark, config, settings, console)

@@ -57,7 +57,7 @@ class Labelled:
         # of each user: every candidate is labelled
         self.complete: Bools = (self.n_labelled == self.candidates) | all_labelled
         if weight is None and facts.probability is not None:
-            weight = 1 / facts.probability
+            weight = 1 / _chances(facts)
         self._weights = weight  # of all pairs
         self.weight = None if weight is None else weight[positive]
         self._all_labelled, self._cutoffs = all_labelled, cutoffs
@@ -395,3 +395,18 @@ def _ones(facts: RankFacts) -> Bools:
 
 def _ratio(a: Doubles, b: Doubles) -> Doubles:
     return np.divide(a, b, out=np.zeros(a.size), where=b > 0)
+
+
+def _chances(facts: RankFacts) -> Doubles:
+    """The probabilities of the pairs; an error if one is not above 0 and at most 1."""
+    p = np.asarray(facts.probability, np.float64)
+    if p.shape != facts.value.shape:
+        raise DataError(
+            f"probability must have a value for each of the {facts.value.size} pairs, found shape {p.shape}"
+        )
+    for pair in np.flatnonzero(~((p > 0) & (p <= 1)))[:1]:
+        raise DataError(
+            f"probability: pair {pair} of user {facts.user[pair]} has {p[pair]}, not in (0, 1]. Give the probabilities of "
+            "the plan."
+        )
+    return p

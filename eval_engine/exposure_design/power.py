@@ -128,6 +128,8 @@ def check_asked(
         raise ConfigError(f"{len(pilot.facts)} model: power is of telling two models apart. Name two or more.")
     for e in exposures:
         check_arms(Arms(e, arm_u(e, uniform), pilot.cutoffs), len(pilot.facts), pilot.top_lists.shape[2], pilot.n_items)
+    if pilot.top_lists.shape[0] < len(pilot.facts):
+        raise ValueError(f"each of the {len(pilot.facts)} models needs its top lists, found {pilot.top_lists.shape[0]}")
     sizes = {own.value.size for own in pilot.facts}
     if len(sizes) > 1 or pilot.items.size not in sizes:
         raise ValueError(f"all models must have the same exposures, found {sorted(sizes)} and {pilot.items.size} items")

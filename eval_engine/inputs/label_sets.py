@@ -8,7 +8,8 @@
 
 `frame: unseen` leaves the training pairs out, `frame: all_items` keeps them. The training pairs are the table
 `feedback`: it is a source of pairs, but no label set. A label set is a struct column of the ranks table, with its own
-`candidates`. A run has the label sets whose tables its config names; at least one.
+`candidates`. A run has the label sets whose tables its config names; at least one, but
+for a run that is ranked for its top lists only.
 """
 
 from typing import Literal, NamedTuple

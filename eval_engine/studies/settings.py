@@ -122,6 +122,53 @@ class BqsStudy(Strict):
         return self
 
 
+class DesignCase(Strict):
+    """What one comparison of ways to expose is made with."""
+
+    items: int = Field(2000, ge=10, le=100_000, description="N: the frame")
+    models: int = Field(
+        4, ge=2, le=20, description="M: models whose lists the plan is made of; the first two are close"
+    )
+    apart: float = Field(0.35, ge=0, le=10, description="standard deviation of each close model's own noise")
+    exposures: int = Field(10, ge=2, description="e: items shown to each user")
+    k: int = Field(20, ge=1, description="K: cutoff of the metrics, and of the plan")
+
+
+class Varied(Strict):
+    """Other values, one at a time; the rest is that of the base."""
+
+    items: tuple[int, ...] = ()
+    models: tuple[int, ...] = ()
+    apart: tuple[float, ...] = ()
+    exposures: tuple[int, ...] = ()
+    k: tuple[int, ...] = ()
+
+
+class DesignStudy(Strict):
+    """How much smaller errors are under designed exposures than under uniform ones: eval_engine/studies/design.py."""
+
+    kind: Literal["design"]
+    population: int = Field(2500, ge=10, description="simulated users, whose likes of all items are known")
+    users: int = Field(1500, ge=10, description="users of one draw, with replacement from the population")
+    draws: int = Field(300, ge=2, description="draws of users and exposures, of each case and way to expose")
+    base: DesignCase = DesignCase()
+    vary: Varied = Varied()
+    seed: int = Field(0, ge=0, lt=2**32, description="of the world, and of the draws")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for name, values in (("base", None), *self.vary):
+            for value in values if values is not None else (None,):
+                case = DesignCase.model_validate(self.base.model_dump() | ({} if value is None else {name: value}))
+                for what, size in (("exposures", case.exposures), ("k", case.k)):
+                    if size >= case.items:
+                        raise ValueError(
+                            f"{name if value is None else f'vary.{name}: {value}'}: {what} {size} of {case.items} items "
+                            "leave nothing to choose. Give fewer, or more items"
+                        )
+        return self
+
+
 def _kind(section: Any) -> str:
     """The kind of a study; a section without one is that of [ure]."""
     return str(section.get("kind", "ure") if isinstance(section, Mapping) else getattr(section, "kind", None))
@@ -135,6 +182,6 @@ Study = Annotated[
     Discriminator(
         _kind,
         custom_error_type="study_kind",
-        custom_error_message="kind is ure, simpson, wtd or bqs",
+        custom_error_message="kind is ure, simpson, wtd or bqs; a config of kind design has run_id, lake, report and study only",
     ),
 ]

@@ -14,6 +14,7 @@ from eval_engine.errors import ConfigError, DataError
 from eval_engine.exposure_design.design import design_exposures
 from jobs import design, rank
 from jobs.cli import load
+from jobs.pipeline import check_asked, stages_of
 
 
 def planned(run, spark, **section):
@@ -69,8 +70,6 @@ def test_the_plan_is_that_of_numpy_on_any_number_of_partitions(ranked, spark, pa
 
 
 def test_all_items_are_a_frame_too(ranked, spark):
-    from eval_engine.lake.lake import Lake  # noqa: F401
-
     ranked.config["frame"] = "all_items"
     _, rows = planned(ranked, spark, uniform=6)
     logged = {
@@ -165,3 +164,26 @@ def test_texts_are_ids_too(small_run, spark):
     _, rows = planned(small_run, spark)
     assert len(rows) == 40
     assert all(item.startswith("x") for row in rows.values() for item in row["items"])
+
+
+def test_a_run_without_labels_is_ranked_for_its_top_lists(small_run, spark):
+    small_run.config["inputs"] = {name: small_run.config["inputs"][name] for name in ("catalogue", "feedback")}
+    with pytest.raises(ConfigError, match=r"no labels to judge models by.*or a section design"):
+        load(small_run.write())
+    small_run.config["design"] = {"exposures": 6, "uniform": 2, "cutoffs": [3, 5], "seed": 4}
+    config = load(small_run.write())
+    assert stages_of(config) == ("rank", "design")
+    with pytest.raises(ConfigError, match="no labels to judge models by, so there is nothing for the stage evaluate"):
+        check_asked(config, "evaluate")
+    rank.run(spark, config, Console(file=StringIO()))
+    lists, users = top_lists(small_run, spark)
+    assert users == small_run.users.tolist()
+    scores = np.stack([small_run.scores[model].astype(float) for model in ("a", "b")])
+    for own in scores:
+        np.put_along_axis(own, small_run.logged, -np.inf, axis=1)
+    assert (lists[:, :, :9] == np.argsort(-scores, axis=2, kind="stable")[:, :, :9]).all()
+    _, rows = planned(small_run, spark)
+    expected = design_exposures(
+        lists, 30, 6, 2, 4, cutoffs=(3, 5), excluded=list(small_run.logged), users=users, items=small_run.items
+    )
+    assert [rows[user]["items"] for user in users] == [small_run.items[own].tolist() for own in expected.items]

@@ -10,7 +10,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import eval_engine as e
-from eval_engine.errors import ConfigError, DataError
+from eval_engine.errors import ConfigError, DataError, OutputError
+from eval_engine.metric import Metric
 from jobs import power, rank
 from jobs.cli import app, load
 from jobs.stage import lake_without_spark
@@ -49,6 +50,25 @@ def test_the_numbers_are_those_of_numpy(lake, tmp_path):
         np.testing.assert_allclose(row[4:], own[4:], rtol=1e-9)
     assert "Users needed to see a difference of 10.00% in recall@9" in said
     assert "From 40 of the 40 users with random exposures" in said
+    assert "Smallest difference in recall@9 that is seen with 80% power, by number of users" in " ".join(said.split())
+    for row in rows:  # the pilot showed 6 items to each of 40 users: what is planned for as many sees this
+        assert f"{row.detectable:.1%}" in said
+        assert f"{row.low:,.0f} to {row.high:,.0f}" in said
+
+
+def test_what_could_be_had_is_with_as_many_exposures_in_all(lake):
+    sample = power.sample_of(lake_without_spark(lake), "before", Metric.parse("recall@9"), 20_000)
+    assert [power.users_there(sample, e) for e in (6, 12, 3)] == [40, 20, 80]
+
+
+def test_the_curve_is_drawn(lake, tmp_path):
+    given = ["power", "before", "--lake", lake, "--detect", "0.1", "--metric", "recall@9", "--exposures", "6"]
+    found = CliRunner().invoke(app, [*given, "--curve", str(tmp_path / "new" / "curve.png")], catch_exceptions=False)
+    assert found.exit_code == 0
+    assert (tmp_path / "new" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"--curve .* cannot be written"):
+        CliRunner().invoke(app, [*given, "--curve", str(tmp_path / "file" / "x.png")], catch_exceptions=False)
 
 
 def test_a_sample_of_users_is_a_part_of_the_run(lake):

@@ -193,3 +193,18 @@ def test_other_exposures_are_not_compared():
     one, other = (rank_facts(np.arange(10.0)[None], [[n]], [[n]]) for n in (0, 1))
     with pytest.raises(ValueError, match="same exposures"):
         e.recall_difference(one, other, 2)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.1, 1.5, math.nan])
+def test_probabilities_are_above_0_and_at_most_1(wrong):
+    (a, b, _), _ = shown(20)
+    chance = a.probability.copy()
+    chance[7] = wrong
+    a, b = (own._replace(probability=chance) for own in (a, b))
+    words = rf"pair 7 of user \d+ has {wrong}, not in \(0, 1\]"
+    with pytest.raises(DataError, match=words):
+        e.designed_precision(a, k=K)
+    with pytest.raises(DataError, match=words):
+        e.lift(a, b, K)
+    with pytest.raises(DataError, match="for each of the"):
+        e.designed_recall(a._replace(probability=chance[1:]), k=K)
