@@ -1,13 +1,15 @@
 """Rows of the table `comparisons`: every pair of models, paired by bucket of users."""
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eval_engine.estimators.estimator import Estimator
-from eval_engine.evaluation.result_groups import InferenceSettings, ModelSums, ResultGroup, Rows, known
+from eval_engine.evaluation.result_groups import InferenceSettings, ModelSums, ResultGroup, Rows, nullable
 from eval_engine.evaluation.spec import ALL
+from eval_engine.kernels.arrays import Floats
 from eval_engine.statistics.comparison import compare_groups, hit_size
-from eval_engine.statistics.ratio import SCALE, RatioSums
+from eval_engine.statistics.ratio import SCALE
 
 Wins = dict[tuple[str, int], dict[tuple[str, str], int]]
 
@@ -44,6 +46,9 @@ def wins_of(table: pa.Table) -> Wins:
 def comparison_rows(groups: list[ResultGroup], wins: Wins, asking: InferenceSettings) -> Rows:
     """The rows of groups with the same numbers of models and buckets."""
     n_users = np.array([max(m.sums.n_users for m in group.models) for group in groups])
+    sums = (
+        np.array([[getattr(m.sums, x) / SCALE for m in group.models] for group in groups]) for x in ("a", "b", "aa")
+    )
     pairs = compare_groups(
         np.array([group.values.values for group in groups]),
         np.array([group.values.errors for group in groups]),
@@ -52,59 +57,41 @@ def comparison_rows(groups: list[ResultGroup], wins: Wins, asking: InferenceSett
         confidence=asking.confidence,
         margin=asking.margin,
         power=asking.power,
-        hits=np.array([[_hit_size(m.sums) for m in group.models] for group in groups]),
+        hits=hit_size(*sums),
     )
-    level = 1 - asking.confidence
+    no_worse = np.maximum(pairs.p_no_worse_first, pairs.p_no_worse_second)
+    scales = np.array([getattr(group.combined, "bias", None) is None for group in groups])[:, None]
+    doubles = {
+        "difference": pairs.difference,
+        "standard_error": pairs.standard_error,
+        "low": pairs.low,
+        "high": pairs.high,
+        "p": pairs.p,
+        "p_holm": pairs.p_holm,
+        "p_fdr": pairs.p_fdr,
+        "p_a_no_worse": pairs.p_no_worse_first,
+        "p_b_no_worse": pairs.p_no_worse_second,
+    }
+    users = (np.where(scales, x, np.nan) for x in (pairs.users_needed, pairs.users_equivalent))
+    needed, equivalent = ([None if x is None else int(x) for x in nullable(own)] for own in users)
+    verdicts = _verdicts(pairs.difference, pairs.p_holm, no_worse, 1 - asking.confidence).ravel().tolist()
+    ij = list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+    names = ("estimator", "metric", "k", "slice", "model_a", "model_b", *doubles, "wins", "ties", "losses")
+    names += ("confidence", "margin", "verdict", "users_needed", "power", "users_equivalent")
+    numbers = zip(*(nullable(x) for x in doubles.values()), strict=True)
+    ends = zip(verdicts, needed, equivalent, strict=True)
     rows: Rows = []
-    for n, group in enumerate(groups):
+    for group in groups:
         name, metric, k, part = group.key
-        estimator = group.about.estimator
-        won = wins.get((metric, k), {}) if part == ALL and _has_wins(estimator) else {}
-        for p, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        won = wins.get((metric, k), {}) if part == ALL and _has_wins(group.about.estimator) else {}
+        for i, j in ij:
             first, second = group.models[i], group.models[j]
-            difference, holm = float(pairs.difference[n, p]), float(pairs.p_holm[n, p])
-            no_worse = float(pairs.p_no_worse_first[n, p]), float(pairs.p_no_worse_second[n, p])
-            doubles = {
-                "difference": difference,
-                "standard_error": pairs.standard_error[n, p],
-                "low": pairs.low[n, p],
-                "high": pairs.high[n, p],
-                "p": pairs.p[n, p],
-                "p_holm": holm,
-                "p_fdr": pairs.p_fdr[n, p],
-                "p_a_no_worse": no_worse[0],
-                "p_b_no_worse": no_worse[1],
-            }
-            scales = getattr(group.combined, "bias", None) is None
-            needed, equivalent = (
-                None if np.isnan(users) or not scales else int(users)
-                for users in (pairs.users_needed[n, p], pairs.users_equivalent[n, p])
-            )
-            counts = dict(zip(("wins", "ties", "losses"), _wins_of_pair(first, second, won), strict=True))
-            rows.append(
-                {
-                    "estimator": name,
-                    "metric": metric,
-                    "k": k,
-                    "slice": part,
-                    "model_a": first.name,
-                    "model_b": second.name,
-                    **{column: known(float(x)) for column, x in doubles.items()},
-                    **counts,
-                    "confidence": asking.confidence,
-                    "margin": asking.margin,
-                    "verdict": _verdict(difference, holm, no_worse, level),
-                    "users_needed": needed,
-                    "power": asking.power,
-                    "users_equivalent": equivalent,
-                }
-            )
+            verdict, own, same = next(ends)
+            values = (name, metric, k, part, first.name, second.name, *next(numbers))
+            values += _wins_of_pair(first, second, won) if won else (None, None, None)
+            values += (asking.confidence, asking.margin, verdict, own, asking.power, same)
+            rows.append(dict(zip(names, values, strict=True)))
     return rows
-
-
-def _hit_size(sums: RatioSums) -> float:
-    """What a user's hit adds to the value of a model."""
-    return float(hit_size(*(np.array(x / SCALE) for x in (sums.a, sums.b, sums.aa))))
 
 
 def _has_wins(estimator: Estimator) -> bool:
@@ -122,10 +109,9 @@ def _wins_of_pair(
     return wins, max(min(first.sums.n_users, second.sums.n_users) - wins - losses, 0), losses
 
 
-def _verdict(difference: float, p_holm: float, no_worse: tuple[float, float], level: float) -> str:
-    """The verdict: a difference that is significant at the family-wise error rate, else that neither model is worse by
-    more than the margin.
+def _verdicts(difference: Floats, p_holm: Floats, no_worse: Floats, level: float) -> npt.NDArray[np.str_]:
+    """The verdicts: a difference that is significant at the family-wise error rate, else that neither model is worse by
+    more than the margin. no_worse: the larger p-value of the two tests.
     """
-    if p_holm < level:
-        return "a better" if difference > 0 else "b better"
-    return "equivalent" if max(no_worse) < level else "not decided"
+    better = np.where(difference > 0, "a better", "b better")
+    return np.where(p_holm < level, better, np.where(no_worse < level, "equivalent", "not decided"))

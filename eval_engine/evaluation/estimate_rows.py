@@ -3,15 +3,14 @@ estimator's combination where it has strata) and a Poisson bootstrap over bucket
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eval_engine.evaluation.result_groups import InferenceSettings, ModelSums, ResultGroup, Rows, known
+from eval_engine.evaluation.result_groups import InferenceSettings, ModelSums, ResultGroup, Rows, known, nullable
 from eval_engine.statistics.bootstrap import (
     bootstrap,
     chance_best,
@@ -21,12 +20,13 @@ from eval_engine.statistics.bootstrap import (
     weighted_sums,
 )
 from eval_engine.statistics.bootstrap import interval as percentiles
-from eval_engine.statistics.few_hits import interval
-from eval_engine.statistics.ratio import SCALE, RatioSums, effective_users, estimate
+from eval_engine.statistics.few_hits import Range, interval
+from eval_engine.statistics.ratio import SCALE, RatioSums, effective_users, ratio
 from eval_engine.tables import ESTIMATES
 
 Doubles = npt.NDArray[np.floating[Any]]
 EXACT = "exact for the users of the run, so it has no interval"
+NO_BOUNDS = (math.nan, math.nan)
 NOT_DEFINED = "not defined: "  # begins the reason of a metric that an estimator does not have
 
 
@@ -37,28 +37,59 @@ def estimate_rows(groups: list[ResultGroup], asking: InferenceSettings) -> Rows:
         replicates = _replicates(groups, asking)
         errors = standard_error(replicates)
         lows, highs = percentiles(replicates, asking.confidence)
-        best = np.array([chance_best(one) for one in replicates])
+        best = chance_best(replicates)
     else:
         errors = lows = highs = best = np.full((len(groups), n_models), np.nan)
+    bootstrapped = [nullable(x) for x in (errors, lows, highs, best)]
+    values = _values(groups, asking)
     rows: Rows = []
     for n, group in enumerate(groups):
-        about = group.about
+        about, shared = group.about, _shared_columns(group, asking)
+        exact = bool(about.estimator.no_interval)
         for m, model in enumerate(group.models):
-            numbers, ties, reason = _value(group, m, asking)
-            bootstrapped = (errors[n, m], lows[n, m], highs[n, m], best[n, m])
-            if about.estimator.no_interval:
-                numbers, bootstrapped = [numbers[0], *[math.nan] * 3], (math.nan,) * 4
-                reason = reason or about.estimator.no_interval
-            rows.append(
-                _described_row(group, model, about.estimand, reason)
-                | _spread_columns(group, asking)
-                | _draws_columns(group, m)
-                | _named(("value", "standard_error", "low", "high"), numbers)
-                | _named(("ties_low", "ties_high"), ties)
-                | _named(("bootstrap_error", "bootstrap_low", "bootstrap_high", "chance_best"), bootstrapped)
-                | {"confidence": asking.confidence}
-            )
+            own = values[n * n_models + m]
+            row = shared | _sums_columns(group, model)
+            row["reason"] = own.reason or (about.estimator.no_interval or None)
+            row["value"], row["ties_low"], row["ties_high"] = known(own.value), *map(known, own.ties)
+            if not exact:
+                row["standard_error"], row["low"], row["high"] = map(known, (own.standard_error, own.low, own.high))
+                row["bootstrap_error"], row["bootstrap_low"], row["bootstrap_high"], row["chance_best"] = (
+                    x[n * n_models + m] for x in bootstrapped
+                )
+            if group.draws_sd is not None:
+                row["draws_sd"] = known(float(group.draws_sd[m]))
+            rows.append(row)
     return rows
+
+
+def _shared_columns(group: ResultGroup, asking: InferenceSettings) -> dict[str, Any]:
+    """The columns that are the same for all models of a group; the others are NULL until they are filled in."""
+    estimator, metric, k, part = group.key
+    shared = dict.fromkeys(name for name in ESTIMATES.names if name != "run_id") | {
+        "estimator": estimator,
+        "metric": metric,
+        "k": k,
+        "slice": part,
+        "left_out": group.about.left_out,
+        "estimand": group.about.estimand,
+        "confidence": asking.confidence,
+    }
+    if group.draws_sd is not None:
+        shared |= {"draws": group.draws, "n_pairs": group.n_pairs}
+    return shared | _spread_columns(group, asking)
+
+
+def _sums_columns(group: ResultGroup, model: ModelSums) -> dict[str, Any]:
+    """The model and its sums."""
+    has_sums = group.combined is None and not group.about.lists
+    return {
+        "model": model.name,
+        "n_users": model.sums.n_users,
+        "n_left_out": model.sums.n_left_out,
+        "n_unknown": model.sums.n_unknown,
+        "numerator": model.sums.a / SCALE if has_sums else None,
+        "denominator": model.sums.b / SCALE if has_sums else None,
+    }
 
 
 def _spread_columns(group: ResultGroup, asking: InferenceSettings) -> dict[str, Any]:
@@ -85,59 +116,61 @@ def _spread_columns(group: ResultGroup, asking: InferenceSettings) -> dict[str, 
     }
 
 
-def _draws_columns(group: ResultGroup, m: int) -> dict[str, Any]:
-    """The draws of a test set."""
-    if group.draws_sd is None:
-        return {}
-    return {"draws": group.draws, "draws_sd": known(float(group.draws_sd[m])), "n_pairs": group.n_pairs}
+class _Value(NamedTuple):
+    """A model's value with its standard error and interval, its bounds under ties, and the reason if one is undefined."""
+
+    value: float
+    standard_error: float
+    ties: tuple[float, float]
+    reason: str | None
+    low: float
+    high: float
 
 
-def _described_row(group: ResultGroup, model: ModelSums, estimand: str, reason: str | None) -> dict[str, Any]:
-    """The descriptive columns of a row of estimates; its numbers are NULL until they are filled in."""
-    estimator, metric, k, part = group.key
-    return dict.fromkeys(name for name in ESTIMATES.names if name != "run_id") | {
-        "model": model.name,
-        "estimator": estimator,
-        "metric": metric,
-        "k": k,
-        "slice": part,
-        "n_users": model.sums.n_users,
-        "n_left_out": model.sums.n_left_out,
-        "n_unknown": model.sums.n_unknown,
-        "left_out": group.about.left_out,
-        "estimand": estimand,
-        "numerator": None if group.combined is not None or group.about.lists else model.sums.a / SCALE,
-        "denominator": None if group.combined is not None or group.about.lists else model.sums.b / SCALE,
-        "reason": reason,
-    }
+def _values(groups: list[ResultGroup], asking: InferenceSettings) -> list[_Value]:
+    """The values of all models of all groups. Intervals of equal ranges are computed together."""
+    found: list[tuple[float, float, tuple[float, float], str | None]] = []
+    spreads: list[tuple[float, float, float, float]] = []  # value, error, effective number of users, degrees of freedom
+    ranges: dict[Range, list[int]] = {}
+    for group in groups:
+        of = ranges.setdefault(group.about.range(group.key[2]), [])
+        of.extend(range(len(found), len(found) + len(group.models)))
+        for m, model in enumerate(group.models):
+            value, error, users, degrees = _value(group, m)
+            plain = group.about.estimator.combine is None
+            found.append((value, error, model.ties if plain else NO_BOUNDS, _reason_of(group, model.sums, value)))
+            spreads.append((value, error, users, degrees))
+    numbers = np.array(spreads, np.float64).reshape(-1, 4).T
+    low, high = np.empty(len(found)), np.empty(len(found))
+    for of, own in ranges.items():
+        low[own], high[own] = interval(*numbers[:, own], asking.confidence, of)
+    return [_Value(*one, *ends) for one, *ends in zip(found, low.tolist(), high.tolist(), strict=True)]
 
 
-def _named(names: Sequence[str], numbers: Sequence[float]) -> dict[str, float | None]:
-    return {name: known(x) for name, x in zip(names, numbers, strict=True)}
-
-
-def _value(
-    group: ResultGroup, m: int, asking: InferenceSettings
-) -> tuple[list[float], tuple[float, float], str | None]:
-    """Value, standard error and interval of a model, its bounds under ties, and the reason if one is undefined."""
-    model, about = group.models[m], group.about
-    if about.estimator.combine is None:
-        found = estimate(model.sums, asking.confidence, about.range(group.key[2]))
-        reason = f"{NOT_DEFINED}{about.undefined}" if about.undefined else None
-        reason = reason or _reason(model.sums, about.left_out, about.unknown)
-        return [found.value, found.standard_error, found.low, found.high], model.ties, reason
-    no_bounds = (math.nan, math.nan)
+def _value(group: ResultGroup, m: int) -> tuple[float, float, float, float]:
+    """A model's value and standard error, the effective number of users, and degrees of freedom."""
+    sums = group.models[m].sums
+    if group.about.estimator.combine is None:
+        return *ratio(sums), effective_users(sums), sums.n_users - 1
     if group.combined is None:
-        return [math.nan] * 4, no_bounds, about.estimator.uncombined
-    value, error = float(group.values.values[m]), float(group.combined.standard_errors()[m])
-    degrees, users = group.combined.degrees()[m], effective_users(model.sums)
-    fewer = getattr(group.combined, "users", None)
+        return (math.nan,) * 4
+    users, fewer = effective_users(sums), getattr(group.combined, "users", None)
     users = users if fewer is None else min(users, float(fewer[m]))
-    low, high = interval(value, error, users, degrees, asking.confidence, about.range(group.key[2]))
-    reason = _reason(model.sums, about.left_out, about.unknown)
-    if reason is None and math.isnan(value):
-        reason = about.estimator.undefined
-    return [value, error, float(low), float(high)], no_bounds, reason
+    error = float(group.combined.standard_errors()[m])
+    return float(group.values.values[m]), error, users, float(group.combined.degrees()[m])
+
+
+def _reason_of(group: ResultGroup, sums: RatioSums, value: float) -> str | None:
+    """The reason why a model's value or its interval is undefined."""
+    about = group.about
+    if about.estimator.combine is None and about.undefined:
+        return f"{NOT_DEFINED}{about.undefined}"
+    if about.estimator.combine is not None and group.combined is None:
+        return about.estimator.uncombined
+    reason = _reason(sums, about.left_out, about.unknown)
+    if reason is None and about.estimator.combine is not None and math.isnan(value):
+        return about.estimator.undefined
+    return reason
 
 
 def _reason(sums: RatioSums, left_out: str, unknown: str) -> str | None:
@@ -190,6 +223,6 @@ def list_rows(group: ResultGroup, table: pa.Table, asking: InferenceSettings) ->
             reason = f"no user can be used: all {model.sums.n_left_out:,} are {group.about.left_out}"
         else:
             reason = EXACT
-        numbers = {"value": known(value), "confidence": asking.confidence}
-        rows.append(_described_row(group, model, kernel.estimand, reason) | numbers)
+        own = {"estimand": kernel.estimand, "reason": reason, "value": known(value)}
+        rows.append(_shared_columns(group, asking) | _sums_columns(group, model) | own)
     return rows

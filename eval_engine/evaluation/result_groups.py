@@ -19,12 +19,13 @@ from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.evaluation.bqs_settings import BqsRule
 from eval_engine.evaluation.pair_weights import Spread
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
+from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.metric import Metric
 from eval_engine.statistics.balanced import Strata
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS
 from eval_engine.statistics.few_hits import UNKNOWN_RANGE, Range
-from eval_engine.statistics.paired import Paired, paired
-from eval_engine.statistics.ratio import SCALE, RatioSums
+from eval_engine.statistics.paired import Paired, paired_groups
+from eval_engine.statistics.ratio import RatioSums
 
 Doubles = npt.NDArray[np.floating[Any]]
 KEYS = ("estimator", "metric", "k", "slice")
@@ -136,42 +137,49 @@ def groups_of(
         else table.append_column("slice", slices.fill_null(ALL))
     )
     names, which = _numbered(table, (*KEYS, "model"))
-    totals = _totals(table, which, len(names))
-    a, b, aa = (table.column(column).cast(pa.float64()).fill_null(0.0).to_numpy() for column in ("a", "b", "aa"))
     bucket = table.column("bucket").to_numpy().astype(np.int64)
-    stratum = table.column("stratum").combine_chunks()
-    valid = stratum.is_valid().to_numpy(zero_copy_only=False)
-    kinds = np.stack(
-        [
-            stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False)
-            for name in ("exposures", "candidates", "positives")
-        ],
-        axis=1,
-    ).astype(np.int64)
-    users = pc.add(table.column("n_users"), table.column("n_left_out")).to_numpy()
-    order = np.lexsort((*kinds.T[::-1], bucket, which))
+    kinds, kind_of, with_stratum = _kinds(table.column("stratum").combine_chunks())
+    order = np.argsort((which * N_BUCKETS + bucket) * max(len(kinds), 1) + kind_of, kind="stable")
     starts = np.searchsorted(which[order], np.arange(len(names) + 1))
-    for key, members in groupby(range(len(names)), key=lambda n: names[n][:4]):
-        numbers = list(members)
-        own = described_as(key[0], key[1], about)
-        stratified = own.estimator.stratum is not None
-        n_buckets = N_COARSE if stratified or key[3] != ALL else N_BUCKETS
-        models = []
-        for n in numbers:
-            rows = order[starts[n] : starts[n + 1]]
-            by_bucket = [np.bincount(bucket[rows], x[rows], minlength=n_buckets).astype(np.float64) for x in (a, b)]
-            sums, ties = totals[n]
-            models.append(ModelSums(names[n][4], sums, ties, by_bucket[0], by_bucket[1]))
-        if not stratified:
-            yield ResultGroup(key, own, models, _paired(models), None)
+    totals = _totals(table, order, starts)
+    a, b, aa = (table.column(column).cast(pa.float64()).fill_null(0.0).to_numpy() for column in ("a", "b", "aa"))
+    users = pc.add(table.column("n_users"), table.column("n_left_out")).to_numpy()
+    bucket, kind_of, with_stratum, which = (x[order] for x in (bucket, kind_of, with_stratum, which))
+    a, b, aa, users = (x[order] for x in (a, b, aa, users))
+    keys = [(key, list(own)) for key, own in groupby(range(len(names)), key=lambda n: names[n][:4])]
+    abouts = [described_as(key[0], key[1], about) for key, _ in keys]
+    coarse = [own.estimator.stratum is not None or key[3] != ALL for own, (key, _) in zip(abouts, keys, strict=True)]
+    sizes = np.repeat(np.where(coarse, N_COARSE, N_BUCKETS), [len(own) for _, own in keys]).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    by_bucket = [np.bincount(ends[which] + bucket, x, minlength=ends[-1]).astype(np.float64) for x in (a, b)]
+    ready = [
+        [ModelSums(names[n][4], *totals[n], *(x[ends[n] : ends[n + 1]] for x in by_bucket)) for n in own]
+        for _, own in keys
+    ]
+    for (key, own), about_it, models, values in zip(keys, abouts, ready, _paired(ready), strict=True):
+        group = ResultGroup(key, about_it, models, values, None)
+        if about_it.estimator.stratum is None:
+            yield group
             continue
-        rows = order[starts[numbers[0]] : starts[numbers[-1] + 1]]
-        model_of = np.repeat(np.arange(len(numbers)), np.diff(starts[[*numbers, numbers[-1] + 1]]))
+        rows = slice(starts[own[0]], starts[own[-1] + 1])
         strata = None
-        if valid[rows].all():  # not where exposure was not uniform, even on some days only
+        if with_stratum[rows].all():  # not where exposure was not uniform, even on some days only
             columns = [x[rows] for x in (users, a, aa)]
-            strata = _strata(kinds[rows], model_of, bucket[rows] % N_COARSE, columns, len(numbers))
-        yield _combined(ResultGroup(key, own, models, _paired(models), strata))
+            places = which[rows] - own[0], bucket[rows] % N_COARSE
+            strata = _strata(kinds, kind_of[rows], places, columns, len(own))
+        yield _combined(group._replace(strata=strata))
+
+
+def _kinds(stratum: pa.StructArray) -> tuple[Ints, Ints, Bools]:
+    """The different strata in order, (n, 3), the number of each row's, and whether it has one."""
+    names = ("exposures", "candidates", "positives")
+    columns = [stratum.field(name).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) for name in names]
+    code = np.zeros(len(stratum), np.int64)
+    for column in columns:  # numbered anew after each column, so that numbers stay small
+        values, place = np.unique(column, return_inverse=True)
+        code = np.unique(code * max(values.size, 1) + place.reshape(-1), return_inverse=True)[1].reshape(-1)
+    first = np.unique(code, return_index=True)[1]
+    return np.stack(columns, axis=1)[first], code, stratum.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64]]:
@@ -194,41 +202,65 @@ def _numbered(table: pa.Table, columns: Sequence[str]) -> tuple[list[tuple[Any, 
     return list(zip(*parts, strict=True)), which.reshape(-1)
 
 
-def _totals(table: pa.Table, which: npt.NDArray[np.int64], n: int) -> list[tuple[RatioSums, tuple[float, float]]]:
-    """The exact sums of each group and model, and its value with ties broken against and for the model."""
-    numbers = table.select([*COUNTS, *SUMS]).append_column("which", pa.array(which))
-    summed = numbers.group_by("which").aggregate([(name, "sum") for name in (*COUNTS, *SUMS)]).sort_by("which")
-    columns = {name: summed.column(f"{name}_sum").to_pylist() for name in (*COUNTS, *SUMS)}
+def _totals(table: pa.Table, order: Ints, starts: Ints) -> list[tuple[RatioSums, tuple[float, float]]]:
+    """The exact sums of each group and model, and its value with ties broken against and for the model. order: the rows
+    by group and model; starts: the first of each, and their number.
+    """
+    if starts.size < 2:
+        return []
+    counts = [np.add.reduceat(table.column(name).to_numpy()[order], starts[:-1]).tolist() for name in COUNTS]
+    sums = {name: _exact(table.column(name), order, starts) for name in SUMS}
     found = []
-    for row in range(n):
-        counts = {name: int(columns[name][row]) for name in COUNTS}
-        exact = {name: None if columns[name][row] is None else int(columns[name][row] * SCALE) for name in SUMS}
-        sums = RatioSums(**counts, **{name: exact[name] or 0 for name in ("a", "b", "aa", "ab", "bb")})
-        low, high = exact["a_low"], exact["a_high"]
-        known = sums.b and not sums.n_unknown and low is not None and high is not None
-        found.append((sums, (low / sums.b, high / sums.b) if known else (math.nan, math.nan)))  # type: ignore[operator]
+    for row, numbers in enumerate(zip(*counts, strict=True)):
+        n_users, n_left_out, n_unknown = numbers
+        a, b, aa, ab, bb = (sums[name][row] or 0 for name in ("a", "b", "aa", "ab", "bb"))
+        low, high = sums["a_low"][row], sums["a_high"][row]
+        ties = (math.nan, math.nan)
+        if b and not n_unknown and low is not None and high is not None:
+            ties = low / b, high / b
+        found.append((RatioSums(n_users, n_left_out, a, b, aa, ab, bb, n_unknown), ties))
     return found
 
 
-def _paired(models: list[ModelSums]) -> Paired:
-    a, b = np.array([m.a for m in models]), np.array([m.b for m in models])
-    unknown = np.array([m.sums.n_unknown for m in models]) > 0
-    return paired(np.where(unknown[:, None], np.nan, a), b)
+def _exact(column: pa.ChunkedArray, order: Ints, starts: Ints) -> list[int | None]:
+    """The sums of a column of decimals, in units of 1e-12; None if all of them are NULL."""
+    numbers = column.cast(pa.decimal128(38, 12)).combine_chunks()
+    valid = numbers.is_valid().to_numpy(zero_copy_only=False)[order]
+    begin = 2 * numbers.offset
+    bits = np.frombuffer(numbers.buffers()[1], np.int64)[begin : begin + 2 * len(numbers)].reshape(-1, 2)
+    low, high = (np.where(valid, x[order], 0) for x in bits.T)
+    half = np.int64(2**32 - 1)
+    parts = (low & half, (low >> np.int64(32)) & half, high)  # sums of 32 bits each are far below 64
+    sums = (np.add.reduceat(x, starts[:-1]).tolist() for x in parts)
+    some = np.logical_or.reduceat(valid, starts[:-1]).tolist()
+    return [x + (y << 32) + (z << 64) if own else None for own, x, y, z in zip(some, *sums, strict=True)]
+
+
+def _paired(groups: list[list[ModelSums]]) -> list[Paired]:
+    """The values and errors of the models of each group."""
+    found: list[Paired | None] = [None] * len(groups)
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for n, models in enumerate(groups):
+        shapes.setdefault((len(models), models[0].a.size), []).append(n)
+    for shape, own in shapes.items():
+        a, b = (np.concatenate([getattr(m, x) for n in own for m in groups[n]]).reshape(-1, *shape) for x in ("a", "b"))
+        unknown = np.array([m.sums.n_unknown > 0 for n in own for m in groups[n]]).reshape(-1, shape[0], 1)
+        for n, one in zip(own, paired_groups(np.where(unknown, np.nan, a), b), strict=True):
+            found[n] = one
+    return [one for one in found if one is not None]
 
 
 def _strata(
-    kinds: npt.NDArray[np.int64],
-    model: npt.NDArray[np.int64],
-    unit: npt.NDArray[np.int64],
-    columns: list[Any],
-    n_models: int,
-) -> tuple[npt.NDArray[np.int64], Doubles]:
-    """The strata of a group, and the users, sums and sums of squares of each, (n_models, n_strata, 3, N_COARSE)."""
-    distinct, which = np.unique(kinds, axis=0, return_inverse=True)
-    row = (model * len(distinct) + which.reshape(-1)) * N_COARSE + unit
-    size = n_models * len(distinct) * N_COARSE
-    sums = [np.bincount(row, x, minlength=size).reshape(n_models, len(distinct), N_COARSE) for x in columns]
-    return distinct, np.stack(sums, axis=2)
+    kinds: Ints, kind_of: Ints, places: tuple[Ints, Ints], columns: list[Any], n_models: int
+) -> tuple[Ints, Doubles]:
+    """The strata of a group, and the users, sums and sums of squares of each, (n_models, n_strata, 3, N_COARSE). places:
+    model and bucket of each row.
+    """
+    own, which = np.unique(kind_of, return_inverse=True)
+    row = (places[0] * own.size + which.reshape(-1)) * N_COARSE + places[1]
+    size = n_models * own.size * N_COARSE
+    sums = [np.bincount(row, x, minlength=size).reshape(n_models, own.size, N_COARSE) for x in columns]
+    return kinds[own], np.stack(sums, axis=2)
 
 
 def _combined(group: ResultGroup) -> ResultGroup:
@@ -251,6 +283,11 @@ def _combined(group: ResultGroup) -> ResultGroup:
         found.models.n_units,
     )
     return group._replace(values=values, combined=found)
+
+
+def nullable(x: Doubles) -> list[float | None]:
+    """The numbers; NULL for NaN."""
+    return [None if one != one else one for one in x.ravel().tolist()]  # NaN is not equal to itself
 
 
 def known(x: float) -> float | None:

@@ -9,6 +9,7 @@ one, add their rows.
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +85,11 @@ def results_by_workers(
 
 def in_order(table: Table, rows: Rows) -> Rows:
     """Rows of one run by their key, NULL first."""
-    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key if name != "run_id"])
+    names = [name for name in table.key if name != "run_id"]
+    keys = list(map(itemgetter(*names), rows))
+    if any(None in key for key in keys):
+        return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
+    return [rows[n] for n in sorted(range(len(rows)), key=keys.__getitem__)]
 
 
 def _nested(results: Results) -> pa.RecordBatch:
