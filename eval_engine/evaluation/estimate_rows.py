@@ -135,29 +135,31 @@ def _values(groups: list[ResultGroup], asking: InferenceSettings) -> list[_Value
     for group in groups:
         of = ranges.setdefault(group.about.range(group.key[2]), [])
         of.extend(range(len(found), len(found) + len(group.models)))
-        for m, model in enumerate(group.models):
-            value, error, users, degrees = _value(group, m)
-            plain = group.about.estimator.combine is None
+        plain = group.about.estimator.combine is None
+        for model, numbers in zip(group.models, _numbers(group), strict=True):
+            value, error, _, _ = numbers
             found.append((value, error, model.ties if plain else NO_BOUNDS, _reason_of(group, model.sums, value)))
-            spreads.append((value, error, users, degrees))
-    numbers = np.array(spreads, np.float64).reshape(-1, 4).T
+            spreads.append(numbers)
+    columns = np.array(spreads, np.float64).reshape(-1, 4).T
     low, high = np.empty(len(found)), np.empty(len(found))
-    for of, own in ranges.items():
-        low[own], high[own] = interval(*numbers[:, own], asking.confidence, of)
-    return [_Value(*one, *ends) for one, *ends in zip(found, low.tolist(), high.tolist(), strict=True)]
+    for one, own in ranges.items():
+        value, error, users, degrees = columns[:, own]
+        low[own], high[own] = interval(value, error, users, degrees, asking.confidence, one)
+    return [_Value(*given, *ends) for given, *ends in zip(found, low.tolist(), high.tolist(), strict=True)]
 
 
-def _value(group: ResultGroup, m: int) -> tuple[float, float, float, float]:
-    """A model's value and standard error, the effective number of users, and degrees of freedom."""
-    sums = group.models[m].sums
+def _numbers(group: ResultGroup) -> list[tuple[float, float, float, float]]:
+    """Of each model: value and standard error, the effective number of users, and degrees of freedom."""
+    sums = [model.sums for model in group.models]
     if group.about.estimator.combine is None:
-        return *ratio(sums), effective_users(sums), sums.n_users - 1
+        return [(*ratio(own), effective_users(own), own.n_users - 1) for own in sums]
     if group.combined is None:
-        return (math.nan,) * 4
-    users, fewer = effective_users(sums), getattr(group.combined, "users", None)
-    users = users if fewer is None else min(users, float(fewer[m]))
-    error = float(group.combined.standard_errors()[m])
-    return float(group.values.values[m]), error, users, float(group.combined.degrees()[m])
+        return [(math.nan,) * 4] * len(sums)
+    fewer = getattr(group.combined, "users", None)
+    users = [effective_users(own) for own in sums]
+    users = users if fewer is None else [min(pair) for pair in zip(users, fewer.tolist(), strict=True)]
+    columns = (x.tolist() for x in (group.values.values, group.combined.standard_errors()))
+    return list(zip(*columns, users, group.combined.degrees().tolist(), strict=True))
 
 
 def _reason_of(group: ResultGroup, sums: RatioSums, value: float) -> str | None:

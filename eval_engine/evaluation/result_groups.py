@@ -86,7 +86,7 @@ class ResultGroup(NamedTuple):
     about: Described
     models: list[ModelSums]
     values: Paired  # of the models
-    strata: tuple[npt.NDArray[np.int64], Doubles] | None  # (n_strata, 3); (n_models, n_strata, 3, N_COARSE)
+    strata: tuple[Ints, Doubles] | None  # (n_strata, 3); (n_models, n_strata, 3, N_COARSE)
     combined: Any = None  # the estimator's combination of its strata: values and errors
     spread: Spread | None = None  # of weights over pairs
     caveat: str = ""  # what else makes it unreliable
@@ -144,7 +144,7 @@ def groups_of(
     totals = _totals(table, order, starts)
     a, b, aa = (table.column(column).cast(pa.float64()).fill_null(0.0).to_numpy() for column in ("a", "b", "aa"))
     users = pc.add(table.column("n_users"), table.column("n_left_out")).to_numpy()
-    bucket, kind_of, with_stratum, which = (x[order] for x in (bucket, kind_of, with_stratum, which))
+    bucket, kind_of, which, with_stratum = bucket[order], kind_of[order], which[order], with_stratum[order]
     a, b, aa, users = (x[order] for x in (a, b, aa, users))
     keys = [(key, list(own)) for key, own in groupby(range(len(names)), key=lambda n: names[n][:4])]
     abouts = [described_as(key[0], key[1], about) for key, _ in keys]

@@ -97,11 +97,11 @@ def chance_best(ratios: Floats) -> Floats:
     """Share of replicates in which each model is the best, shape (n_models,); of several groups of models, (n_groups,
     n_models).
     """
-    defined = ~np.isnan(ratios).any(axis=-1, keepdims=True)
-    above = np.where(defined, ratios, -np.inf)
-    best = (above == above.max(axis=-2, keepdims=True)) & defined
+    undefined = np.logical_or.reduce(np.isnan(ratios), axis=-1)
+    above = np.where(undefined[..., None], -np.inf, ratios)
+    best = (above == above.max(axis=-2, keepdims=True, initial=-np.inf)) & ~undefined[..., None]
     shares = best / np.maximum(best.sum(axis=-2, keepdims=True), 1)
-    return np.where(defined[..., 0], shares.mean(axis=-1), np.nan)
+    return np.where(undefined, np.nan, shares.mean(axis=-1))
 
 
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:

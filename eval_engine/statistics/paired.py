@@ -41,8 +41,8 @@ def paired(a: Floats, b: Floats) -> Paired:
 
 def paired_groups(a: Floats, b: Floats) -> list[Paired]:
     """The same of several groups of models, (n_groups, n_models, n_buckets)."""
-    shape = a.shape
-    a, b = (x.reshape(shape) for x in bucket_sums(a.reshape(-1, shape[2]), b.reshape(-1, shape[2])))
+    shape, rows = a.shape, (a.shape[0] * a.shape[1], a.shape[2])
+    a, b = (x.reshape(shape) for x in bucket_sums(a.reshape(rows), b.reshape(rows)))
     total = b.sum(axis=2)
     defined = (total > 0) & ~np.isnan(a).any(axis=2)
     total = np.where(defined, total, np.nan)
