@@ -35,7 +35,8 @@ from eval_engine.datasets.world import items_of
 from eval_engine.estimators.registry import formula
 from eval_engine.estimators.user_batch import LabelSet, Propensities, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.results import InferenceSettings, described, results_of
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import EvaluationSpec, PropensityRule, Slicing, Strata
 from eval_engine.evaluation.user_sums import UserSums

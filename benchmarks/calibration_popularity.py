@@ -34,7 +34,8 @@ from eval_engine.estimators.user_batch import LabelSet, ListItems, TopLists, Use
 from eval_engine.evaluation.bqs_rows import Bootstrap, Quality, bqs_rows
 from eval_engine.evaluation.bqs_settings import BqsRule
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.results import InferenceSettings, described, results_of
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import POPULARITY, EvaluationSpec, PopularityRule, Slicing
 from eval_engine.evaluation.user_sums import UserSums

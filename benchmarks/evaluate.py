@@ -45,7 +45,9 @@ Rows = Callable[[int, int, int], dict[str, pa.Array]]  # of a model: n users fro
 
 
 def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
-    """Users with labels at evenly spaced ranks, positives ranked higher; a tenth of the labels tied."""
+    """Users with labels at random places, four of the list or more between two of them, positives ranked higher; a tenth
+    of the labels tied with three items without a label.
+    """
     rng = np.random.default_rng((model, first))
     items = np.sort(
         np.random.default_rng(first).integers(0, ITEMS // LABELS, (n, LABELS)) + np.arange(LABELS) * (ITEMS // LABELS),
@@ -54,7 +56,7 @@ def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
     value = np.where(np.random.default_rng((first, 1)).random((n, LABELS)) < SHARE_POSITIVE, 5.0, 1.0)
     above = (ITEMS * rng.random((n, LABELS)) ** np.where(value > 3, 2.0 + model / 2, 1.0)).astype(np.int32)
     tied = np.where(rng.random((n, LABELS)) < 0.1, 3, 0).astype(np.int32)
-    above = np.minimum(above, ITEMS - 4)
+    above = apart(np.minimum(above, ITEMS - 4 * LABELS))
     offsets = pa.array(np.arange(n + 1, dtype=np.int32) * LABELS)
 
     def lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -72,6 +74,15 @@ def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
     )
     counts = pa.array(np.full(n, ITEMS, np.int32))
     return {"user_id": pa.array(np.arange(first, first + n)), "candidates": counts, "scored": counts, "random": labels}
+
+
+def apart(places: np.ndarray) -> np.ndarray:
+    """Places of each row, moved down until four or more are between two of them: no label is tied with another."""
+    order, room = np.argsort(places, axis=1), 4 * np.arange(places.shape[1], dtype=places.dtype)
+    moved = np.maximum.accumulate(np.take_along_axis(places, order, axis=1) - room, axis=1) + room
+    found = np.empty_like(places)
+    np.put_along_axis(found, order, moved, axis=1)
+    return found
 
 
 def write_ranks(lake: Lake, n_users: int, rows: Rows = rows_of) -> None:

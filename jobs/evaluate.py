@@ -39,14 +39,8 @@ from eval_engine.evaluation.propensity_strata import (
     strata_of_pairs,
 )
 from eval_engine.evaluation.propensity_tables import OF_ITEMS, PropensityTables, propensity_tables
-from eval_engine.evaluation.results import (
-    RESULT_TABLES,
-    InferenceSettings,
-    Results,
-    described,
-    results_by_workers,
-    results_of,
-)
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import RESULT_TABLES, Results, results_by_workers, results_of
 from eval_engine.evaluation.slice_tables import SlicesRead, SourceTable, read_slices
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing, Strata
 from eval_engine.evaluation.statistics_plan import (

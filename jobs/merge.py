@@ -24,7 +24,8 @@ from eval_engine.evaluation.anytime import with_sequences
 from eval_engine.evaluation.bqs_rows import with_anova
 from eval_engine.evaluation.days import DayRun, Window, day_of, days_of, window_id
 from eval_engine.evaluation.merged_statistics import added, list_cells, merged_results, without_value
-from eval_engine.evaluation.results import RESULT_TABLES, InferenceSettings, described, in_order
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import RESULT_TABLES, in_order
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.lake.delta_table import StoredFile
 from eval_engine.lake.lake import Lake

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eval_engine.evaluation.added_rows import Keys, added_rows
 from eval_engine.evaluation.list_counts import histograms, list_cutoffs
-from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ITEMS, ROW, WEIGHTS, ZERO
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ITEMS, ROW, WEIGHTS, unpacked
 from eval_engine.evaluation.pair_weights import statistics_of_weights
 from eval_engine.evaluation.spec import ALL, EvaluationSpec
-from eval_engine.kernels.arrays import Ints
-from eval_engine.statistics.bucket_sums import COUNTS, LIMB, SUMS, Sums, added
+from eval_engine.kernels.arrays import Bools, Ints
+from eval_engine.statistics.bucket_sums import COUNTS, LIMB, SUMS
 from eval_engine.statistics.pairwise_wins import wins
 from eval_engine.statistics.ratio import LARGEST_SUM, SCALE
 from eval_engine.tables import STATISTICS
@@ -29,13 +30,11 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     """Rows of the statistics table, without run_id, from rows of PACKED: all rows of some buckets."""
     asked, compared, lists = spec.asked(), spec.compared(), spec.lists()
     models = sorted({row[1] for row in packed})
-    own = [(models.index(row[1]), np.frombuffer(row[2], ROW)) for row in packed if row[2] is not None]
+    own = [(models.index(row[1]), unpacked(row[2])) for row in packed if row[2] is not None]
     model_of: Ints = np.repeat([model for model, _ in own], [rows.size for _, rows in own]).astype(np.int64)
-    every = np.concatenate([np.empty(0, ROW), *(rows for _, rows in own)])
-    every, model_of = _added_rows(*_spread(*_added_rows(every, model_of), spec))
-    some = every["counts"].any(axis=1)  # slices without users get no row
-    every, model_of = every[some], model_of[some]
-    cells, bucket = every["cell"], np.where(every["bucket"] >= COARSE, every["bucket"] - COARSE, every["bucket"])
+    keys, sums = added_rows(np.concatenate([np.empty(0, ROW), *(rows for _, rows in own)]), model_of, spec)
+    cells, model_of, part, stratum = keys.cell, keys.model, keys.slice, keys.stratum
+    bucket = np.where(keys.bucket >= COARSE, keys.bucket - COARSE, keys.bucket)
 
     def of_cell(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(pa.array(cells))
@@ -43,22 +42,24 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
     names = [formula.estimator.name for formula, _ in asked] + [estimator.name for estimator, _, _ in lists]
     metrics = [metric for _, metric in asked] + [metric for _, _, metric in lists]
     slices = pa.array([ALL, *spec.slice_names()], pa.string())
-    sliced = every["slice"] != EVERYTHING
-    bounded = np.where(sliced[:, None], np.arange(len(SUMS)) < WITHOUT_BOUNDS, True)
+    everything = part == EVERYTHING
     columns: dict[str, pa.Array] = {
         "model": pa.array(models, pa.string()).take(pa.array(model_of)),
         "estimator": of_cell(names, pa.string()),
         "metric": of_cell([m.name for m in metrics], pa.string()),
         "k": of_cell([m.k for m in metrics], pa.int32()),
-        "slice": slices.take(pa.array(every["slice"].astype(np.int64) + 1)),
+        "slice": slices.take(pa.array(part + 1)),
         "stratum": pa.StructArray.from_arrays(
-            [pa.array(every["stratum"][:, n], pa.int32()) for n in range(3)],
+            [pa.array(stratum[:, n], pa.int32()) for n in range(3)],
             ["exposures", "candidates", "positives"],
-            mask=pa.array((every["stratum"] < 0).any(axis=1)),
+            mask=pa.array((stratum < 0).any(axis=1)),
         ),
         "bucket": pa.array(bucket, pa.int32()),
-        **{name: pa.array(every["counts"][:, n]) for n, name in enumerate(COUNTS)},
-        **{name: _decimals(every["whole"][:, n], every["part"][:, n], bounded[:, n]) for n, name in enumerate(SUMS)},
+        **{name: pa.array(sums.counts[:, n]) for n, name in enumerate(COUNTS)},
+        **{
+            name: _decimals(sums.whole[:, n], sums.part[:, n], everything if n >= WITHOUT_BOUNDS else None)
+            for n, name in enumerate(SUMS)
+        },
     }
     win_columns = [
         next((n for n, (_, other) in enumerate(compared) if other == spec.win_metric_of(metric)), -1)
@@ -69,67 +70,11 @@ def statistics_rows(packed: list[tuple[Any, ...]], spec: EvaluationSpec) -> pa.R
         for formula, metric in asked
     ] + [-1] * len(lists)
     won = _won([row for row in packed if row[0] < COARSE], models, len(compared))
-    columns["wins"] = _wins_column(models, every, model_of, np.array(win_columns, np.int64), won)
-    columns["items"] = pa.nulls(every.size, pa.map_(pa.int64(), pa.int64()))
+    columns["wins"] = _wins_column(models, keys, np.array(win_columns, np.int64), won)
+    columns["items"] = pa.nulls(cells.size, pa.map_(pa.int64(), pa.int64()))
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in STATISTICS.names if name != "run_id"})
     more = [_list_rows(packed, models, spec, batch.schema), _weight_rows(packed, spec, batch.schema)]
     return pa.concat_batches([batch, *(rows for rows in more if rows is not None)])
-
-
-def _spread(rows: npt.NDArray[Any], model_of: Ints, spec: EvaluationSpec) -> tuple[npt.NDArray[Any], Ints]:
-    """Add users without a positive to each slice of items; then add the sums that all cells of a group share to each of
-    its cells.
-    """
-    groups = [group.cells for group in spec.groups()]
-    if lists := spec.lists():
-        groups.append(tuple(range(len(spec.asked()), len(spec.asked()) + len(lists))))
-    zero = rows["slice"] == ZERO
-    if zero.any():
-        codes = [spec.codes_of_pairs(group.formula.estimator) for group in spec.groups()]
-        of_zero = np.flatnonzero(zero)
-        slices = [codes[-1 - cell] for cell in rows["cell"][of_zero].tolist()]  # shared by the cells of a group
-        copied = np.repeat(of_zero, [len(own) for own in slices])
-        copies = rows[copied]
-        copies["slice"] = np.concatenate([np.empty(0, np.int64), *slices])
-        models = np.concatenate([model_of[~zero], model_of[copied]])
-        rows, model_of = _added_rows(np.concatenate([rows[~zero], copies]), models)
-    shared = np.flatnonzero(rows["cell"] < 0)
-    own = np.flatnonzero(rows["cell"] >= 0)
-    group = -1 - rows["cell"][shared]
-    sizes = np.array([len(cells) for cells in groups], np.int64)[group]
-    flat = np.array([cell for cells in groups for cell in cells], np.int64)
-    starts = np.concatenate([[0], np.cumsum([len(cells) for cells in groups])])[group]
-    copied = np.repeat(shared, sizes)
-    place = np.arange(copied.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    index = np.concatenate([copied, own])
-    spread = rows[index]
-    spread["cell"][: copied.size] = flat[np.repeat(starts, sizes) + place]
-    return spread, model_of[index]
-
-
-def _added_rows(rows: npt.NDArray[Any], model_of: Ints) -> tuple[npt.NDArray[Any], Ints]:
-    """Rows with the same key added up, in key order; and the model of each."""
-    n_cells, n_slices = (
-        int(rows[name].max(initial=0)) - int(rows[name].min(initial=0)) + 1 for name in ("cell", "slice")
-    )
-    key = model_of.astype(np.int64)
-    for name, size in (("cell", n_cells), ("slice", n_slices)):
-        key = key * size + (rows[name] - int(rows[name].min(initial=0)))
-    keys = [key * 1024 + rows["bucket"]]
-    stratum = rows["stratum"].astype(np.int64)
-    if (stratum >= 0).any():
-        keys += [stratum[:, 0], (stratum[:, 1] << 31) + stratum[:, 2]]
-    order = np.lexsort(keys[::-1])
-    new = np.ones(rows.size, np.bool_)
-    if rows.size:
-        new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
-    first = order[new]
-    merged = rows[first]
-    row = np.empty(rows.size, np.int64)
-    row[order] = np.cumsum(new) - 1
-    sums = Sums(*(np.ascontiguousarray(rows[name]) for name in ("counts", "whole", "part")))
-    merged["counts"], merged["whole"], merged["part"] = added(sums, row, merged.size)
-    return merged, model_of[first]
 
 
 def _list_rows(
@@ -191,35 +136,45 @@ def _won(packed: list[tuple[Any, ...]], models: list[str], n_values: int) -> dic
 
 
 def _wins_column(
-    models: list[str],
-    rows: npt.NDArray[Any],
-    model_of: npt.NDArray[Any],
-    win_columns: npt.NDArray[Any],
-    won: dict[int, npt.NDArray[np.int64]],
+    models: list[str], keys: Keys, win_columns: npt.NDArray[Any], won: dict[int, npt.NDArray[np.int64]]
 ) -> pa.Array:
     """For each row of all users: the number of users for whom its model beats each other model; NULL for slices and
     strata.
     """
-    has = (rows["slice"] == EVERYTHING) & (rows["bucket"] < COARSE) & (win_columns[rows["cell"]] >= 0)
+    has = (keys.slice == EVERYTHING) & (keys.bucket < COARSE) & (win_columns[keys.cell] >= 0)
+    model_of = keys.model
     n = len(models)
     offsets = np.concatenate([[0], np.cumsum(np.where(has, n - 1, 0))]).astype(np.int32)
     rivals = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
     names = rivals[model_of[has]].reshape(-1)
     buckets = sorted(won)
     table = np.stack([won[b] for b in buckets]) if buckets else np.zeros((0, n, n, 1), np.int64)
-    of_bucket = np.searchsorted(buckets, rows["bucket"][has])[:, None]
-    one, column = model_of[has][:, None], win_columns[rows["cell"][has]][:, None]
+    of_bucket = np.searchsorted(buckets, keys.bucket[has])[:, None]
+    one, column = model_of[has][:, None], win_columns[keys.cell[has]][:, None]
     counts = table[of_bucket, one, rivals[model_of[has]], column] if has.any() else np.empty(0, np.int64)
     keys = pa.array(models, pa.string()).take(pa.array(names, pa.int64()))
     return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(counts.reshape(-1)), mask=pa.array(~has))
 
 
-def _decimals(whole: npt.NDArray[np.int64], part: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> pa.Array:
+def _decimals(whole: Ints, part: Ints, valid: Bools | None = None) -> pa.Array:
     """whole + part / 1e12 as DECIMAL(38, 12), exact; NULL where not valid."""
     bits = np.empty((whole.size, 2), np.int64)
-    bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits, where they suffice
+    bits[:, 0] = whole * LIMB + part  # the lower 64 of 128 bits
     bits[:, 1] = bits[:, 0] >> np.int64(63)
-    for n in np.flatnonzero(np.abs(whole) >= LARGEST_SUM // SCALE):
-        bits[n] = np.frombuffer((int(whole[n]) * SCALE + int(part[n])).to_bytes(16, "little", signed=True), np.int64)
-    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    some = np.flatnonzero(np.abs(whole) >= LARGEST_SUM // SCALE)  # where they do not suffice
+    bits[some, 1] = _high(whole[some], part[some])
+    mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(pa.decimal128(38, 12), whole.size, [mask, pa.py_buffer(bits)])
+
+
+def _high(whole: Ints, part: Ints) -> Ints:
+    """The upper 64 bits of whole * LIMB + part, |whole| < 2^62 and 0 <= part < LIMB."""
+    half, bits = np.int64(2**32 - 1), np.int64(32)
+    upper, lower = whole >> bits, whole & half  # whole = upper * 2^32 + lower, 0 <= lower < 2^32
+    units, rest = LIMB >> bits, LIMB & half
+    first = lower.astype(np.uint64) * np.uint64(rest)
+    middle = upper * rest + lower * units + (first >> np.uint64(32)).astype(np.int64)
+    low = (first & np.uint64(half)) + (middle.astype(np.uint64) << np.uint64(32))  # modulo 2^64
+    carry = (low + part.astype(np.uint64) < low).astype(np.int64)
+    found: Ints = upper * units + (middle >> bits) + carry
+    return found

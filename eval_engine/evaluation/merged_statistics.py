@@ -27,15 +27,8 @@ import pyarrow.compute as pc
 
 from eval_engine.estimators.registry import ESTIMATORS
 from eval_engine.evaluation.pair_weights import WEIGHT
-from eval_engine.evaluation.results import (
-    Described,
-    InferenceSettings,
-    Results,
-    Rows,
-    described_as,
-    in_order,
-    results_of,
-)
+from eval_engine.evaluation.result_groups import Described, InferenceSettings, Rows, described_as
+from eval_engine.evaluation.results import Results, in_order, results_of
 from eval_engine.evaluation.spec import ALL
 from eval_engine.lake.arrow_schema import row_schema
 from eval_engine.statistics.bucket_sums import COUNTS, N_BUCKETS, N_COARSE, SUMS

@@ -1,7 +1,8 @@
 """The source tables of slices, prepared for workers: values become codes, ids become keys (keyed_table.py).
 
-Two Spark jobs for all tables together: one collects the distinct values of the columns whose values are not known, one
-writes codes to files. Rows go through one shuffle by id, which detects duplicate ids in a table.
+Small Parquet tables are read by this process. Of the others, two Spark jobs for all together: one collects the distinct
+values of the columns whose values are not known, one writes codes to files. Rows go through one shuffle by id, which
+detects duplicate ids in a table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,17 +17,19 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
 from eval_engine.config import Input, Slices, SliceTable
 from eval_engine.errors import DataError, as_operator_error
 from eval_engine.evaluation.spec import Slicing
 from eval_engine.inputs.input_format import input_format
-from eval_engine.inputs.read import pick, read_input, read_table
+from eval_engine.inputs.read import flat_files, pick, read_input, read_table
 from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.worker_types import Worker
 from eval_engine.storage.keyed_table import KEY, KeyedTable
-from eval_engine.storage.stored_file import located
+from eval_engine.storage.stored_file import located, open_file
 
+SMALL_BYTES = 32 * 2**20  # of a table's files: below, starting Spark tasks takes longer than the work
 MOST_VALUES = 100  # of a slicing: each value adds an estimate per model, estimator, metric and cutoff
 NULL = "NULL"  # name of the slice of items and users without a value
 STORED = "number INT, path STRING, counts ARRAY<BIGINT>"
@@ -42,6 +45,7 @@ class SourceTable(NamedTuple):
     columns: tuple[str, ...]
     coded: bool  # columns are values of slices, not numbers
     values: tuple[str, ...] | None = None  # of a coded table's one column, if they are known; sorted
+    here: pa.Table | None = None  # the rows, of a small table
 
 
 class SlicesRead(NamedTuple):
@@ -104,6 +108,7 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
     if kind == "csv":
         return SourceTable(name, of, read_input(spark, name, own, wanted), where.by, coded)
     rows = read_table(spark, name, where.path, kind)
+    theirs_of = {column: where.columns.get(column, column) for column in wanted}
     for column in where.by if coded else ():
         theirs = where.columns.get(column, column)
         if theirs in rows.columns and not isinstance(rows.schema[theirs].dataType, T.StringType):
@@ -114,7 +119,37 @@ def _read(spark: SparkSession, name: str, of: str, where: SliceTable, coded: boo
                     "dates or booleans. Cut it into classes where the table is made."
                 )
             rows = rows.withColumn(theirs, F.col(f"`{theirs}`").cast("string"))
-    return SourceTable(name, of, pick(rows, name, wanted, where.columns), where.by, coded)
+    picked = pick(rows, name, wanted, where.columns)
+    kinds = {column: pa.string() if coded else pa.float64() for column in where.by}
+    kinds = {f"{of}_id": to_arrow_type(picked.schema[f"{of}_id"].dataType)} | kinds
+    here = _small_table(where.path, theirs_of, kinds) if kind == "parquet" else None
+    return SourceTable(name, of, picked, where.by, coded, here=here)
+
+
+def _small_table(path: str, theirs: Mapping[str, str], kinds: Mapping[str, pa.DataType]) -> pa.Table | None:
+    """The columns of a folder of small Parquet files in these types; None where Spark must read them. theirs: the name
+    of each column in the files.
+    """
+    try:
+        files = flat_files(path)
+        parts, n_bytes = [], 0
+        for file in files or ():
+            with open_file(file) as handle:
+                n_bytes += handle.size()
+                if n_bytes > SMALL_BYTES:
+                    return None
+                parts.append(pq.read_table(handle, columns=list(theirs.values())))
+        if len({tuple((field.name, field.type) for field in part.schema) for part in parts}) != 1:
+            return None
+        columns = {name: [part.column(own) for part in parts] for name, own in theirs.items()}
+        return pa.table(
+            {
+                name: pa.chunked_array([chunk for one in own for chunk in one.chunks], own[0].type).cast(kinds[name])
+                for name, own in columns.items()
+            }
+        )
+    except (OSError, KeyError, pa.ArrowException):  # Spark's reader has the error
+        return None
 
 
 def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
@@ -144,9 +179,16 @@ def _values(tables: list[SourceTable]) -> dict[str, tuple[str, ...]]:
     parts = [
         table.rows.select(*table.columns).mapInArrow(distinct(table.columns), "slicing STRING, value STRING")
         for table in coded
+        if table.here is None
     ]
+    rows: list[Any] = reduce(DataFrame.unionByName, parts).collect() if parts else []
+    for table in coded:
+        if table.here is not None:
+            rows += [
+                row for batch in distinct(table.columns)(iter(table.here.to_batches())) for row in batch.to_pylist()
+            ]
     found: dict[str, set[str]] = {name: set() for table in coded for name in table.columns}
-    for row in reduce(DataFrame.unionByName, parts).collect():
+    for row in rows:
         found[row["slicing"]].add(row["value"])
     for table in coded:
         for name in table.columns:
@@ -173,13 +215,18 @@ def _stored(
     """
     n = int(tables[0].rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = []
+    written: list[Any] = []
     for number, table in enumerate(tables):
-        rows = table.rows.repartition(n, f"{table.of}_id")
         about = (table.name, table.of, table.columns, table.coded)
-        parts.append(rows.mapInArrow(_writer(number, about, values, folder), STORED))
+        write = _writer(number, about, values, folder)
+        if table.here is None:
+            parts.append(table.rows.repartition(n, f"{table.of}_id").mapInArrow(write, STORED))
+        else:
+            written += [row for batch in write(iter(table.here.to_batches())) for row in batch.to_pylist()]
     paths: list[list[str]] = [[] for _ in tables]
     counts = [[0] * sum(len(values[name]) + 1 for name in table.columns if table.coded) for table in tables]
-    for row in reduce(DataFrame.unionByName, parts).collect():
+    written += reduce(DataFrame.unionByName, parts).collect() if parts else []
+    for row in written:
         paths[row["number"]].append(row["path"])
         counts[row["number"]] = [a + b for a, b in zip(counts[row["number"]], row["counts"], strict=True)]
     return [(tuple(sorted(own)), numbers) for own, numbers in zip(paths, counts, strict=True)]

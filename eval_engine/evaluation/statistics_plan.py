@@ -23,7 +23,7 @@ from eval_engine.errors import DataError
 from eval_engine.estimators.metrics.parity import CLASSES
 from eval_engine.estimators.user_batch import LabelSet, ListItems, TopLists, UserBatch, list_set
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.packed_rows import PACKED
+from eval_engine.evaluation.packed_rows import PACKED, unpacked_size
 from eval_engine.evaluation.pair_propensities import pair_propensities
 from eval_engine.evaluation.slice_codes import SliceCodes, slice_codes
 from eval_engine.evaluation.spec import EvaluationSpec
@@ -342,7 +342,7 @@ def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * T
                     yield statistics_rows(waiting, spec)
                     waiting, size = [], 0
                 waiting.append(row)
-                size += sum(len(part) for part in row[2:] if part is not None)
+                size += unpacked_size(row[2]) + sum(len(part) for part in row[3:] if part is not None)
         if waiting:
             yield statistics_rows(waiting, spec)
 

@@ -26,7 +26,7 @@ from eval_engine.estimators.estimator import MetricTerms, Terms
 from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.user_batch import UserBatch
 from eval_engine.evaluation.list_counts import ListCounts
-from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, WEIGHTS, ZERO, packed_batch
+from eval_engine.evaluation.packed_rows import COARSE, EVERYTHING, ROW, WEIGHTS, ZERO, packed, packed_batch
 from eval_engine.evaluation.pair_weights import PairWeights
 from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import POPULARITY, EvaluationSpec, Group
@@ -47,11 +47,13 @@ from eval_engine.statistics.bucket_sums import (
     add_scaled,
     add_unknown,
     bucket_of,
+    exchange,
     exchange_denominators,
     no_sums,
 )
 
 NO_FACTOR = np.empty(0)
+WORDS = ROW.itemsize // 8  # rows are copied as whole numbers: structs are slow to copy
 DENSE = 1 << 20  # combinations of the three numbers of a stratum that are looked up in a table
 
 
@@ -115,11 +117,12 @@ class UserSums:
         parts = [rows for group in self._groups for rows in group.rows()]
         if self._lists is not None:
             parts.append(self._lists.rows(len(self._groups)))
-        rows = np.concatenate([np.empty(0, ROW), *parts])
-        keys = rows["bucket"]
-        rows = rows[np.argsort(keys.astype(np.uint16), kind="stable")]
+        keys = np.concatenate([np.empty(0, np.int32), *(part["bucket"] for part in parts)]).astype(np.uint16)
+        words = [part.view(np.int64).reshape(part.size, WORDS) for part in parts]
+        flat = np.concatenate([np.empty((0, WORDS), np.int64), *words])
+        rows = flat.take(np.argsort(keys, kind="stable"), axis=0).view(ROW).ravel()
         buckets, starts = np.unique(rows["bucket"], return_index=True)
-        blobs = [part.tobytes() for part in np.split(rows, starts[1:])][: buckets.size]
+        blobs = [packed(part) for part in np.split(rows, starts[1:])][: buckets.size]
         nothing = [None] * len(blobs)
         yield packed_batch(buckets, self._model, blobs, nothing, nothing)
         if self._lists is not None:
@@ -186,6 +189,11 @@ class _GroupSums:
         place = places_of[id(order)]
         if kinds0 is None and self._formula.denominator and not self._formula.is_unknown(batch):
             self._add(batch, sliced, users, [(self._slices, place, False)], {}, values, empty.denominator[users])
+            return
+        alone = kinds0 is None and len(self._group.cells) == 1 and not self._formula.is_unknown(batch)
+        if alone and not empty.numerator.any():  # nor NaN
+            terms = self._terms(batch, sliced, users, self._group.metrics[0])
+            exchange(self._slices.base, empty.denominator[users], terms, place)
             return
         gone = self._slices.of(place, None if kinds0 is None else kinds0[users])
         if self._formula.is_unknown(batch):

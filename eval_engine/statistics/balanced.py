@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, gammaln, stdtrit
 
-from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.statistics.law_of_rates import RATES, density, fit_laws
 from eval_engine.statistics.paired import Paired
 
@@ -56,6 +56,7 @@ LEFT_SPREAD, LEFT_LENGTH = 0.8, 1.5  # the same of the bias that is left
 LEFT_SLOPE = 0.75  # standard deviation of the bias that a slope of recall leaves, in units of that bias
 V0, V1 = 0.5, 4.0  # variance of a ratio given n: that of one hit at a recall of 0.2, and what differs between users
 EXACT = 16  # largest n that is not lumped
+KEPT = 512  # groups of users whose weights are kept: those of every slice, for the next cutoff
 
 
 class Strata(NamedTuple):
@@ -150,40 +151,27 @@ def balanced(strata: Strata) -> Balanced:
     if not seen.any() or strata.exposures.max(initial=0) < 2:
         return undefined
     kinds = tuple(tuple(column.tolist()) for column in strata[:3])
-    cells = _cells(*kinds)
     mean = strata.sums.sum(axis=(1, 2)) / users[seen].sum()
     units = np.flatnonzero(strata.users[:, seen].sum(axis=1) > 0)
-    laws = _laws(kinds, strata.users.tobytes(), n_units)
-    setting = _setting(cells, strata.positives)
+    found = _solved(kinds, strata.users.tobytes(), n_units)
+    everyone, *without = found.weights
     total = strata.sums.sum(axis=1)
-    whole, left = (x[0] for x in _values(cells, strata, users[None], total[None], laws[-1][None], setting))
+    whole = everyone.values(total[None])[0]
     values = np.array([whole] * n_units, np.float64)
-    known = [int(unit) for unit in units if unit in laws] if units.size > 1 else []
-    rest = users - strata.users[known]
-    counted = (strata.positives > 0) & (rest > 0)
-    for which in np.unique(counted, axis=0) if known else ():  # one, unless a unit has all users of a stratum
-        some = np.flatnonzero((counted == which).all(axis=1))
-        own = [known[n] for n in some]
-        sums = total - strata.sums[:, own].transpose(1, 0, 2)
-        values[own] = _values(cells, strata, rest[some], sums, np.stack([laws[unit] for unit in own]), setting)[0]
+    for one in without:
+        values[one.units] = one.values(total - strata.sums[:, one.units].transpose(1, 0, 2))
     errors = np.zeros((n_models, n_units))
     n = units.size
     if n > 1:
         errors[:, units] = ((n - 1) / n * (values[units].mean(axis=0) - values[units])).T
-    smooth = math.sqrt(max(float(left @ setting.smooth @ left), 0.0))
-    trend = LEFT_SLOPE * np.abs(_slopes(cells, strata, users, laws[-1]) * float(left @ np.log(cells.grid)))
-    return Balanced(Paired(whole, errors, n), np.maximum(smooth * np.abs(mean), trend))
+    trend = LEFT_SLOPE * np.abs(_slopes(found.expected, total[:, seen], users[seen]) * found.slope)
+    return Balanced(Paired(whole, errors, n), np.maximum(found.smooth * np.abs(mean), trend))
 
 
-def _slopes(cells: Cells, strata: Strata, users: Doubles, law: Doubles) -> Doubles:
+def _slopes(x: Doubles, sums: Doubles, n: Doubles) -> Doubles:
     """(n_models,): the slope of a model's recall by log N+: that of its mean ratios by the expected log N+ of their
-    strata.
+    strata, x. n: users of each.
     """
-    seen = (strata.positives > 0) & (users > 0)
-    posterior = np.tensordot(density(law), cells.joint, 1)[:, seen]
-    x = np.log(cells.grid) @ posterior / np.maximum(posterior.sum(axis=0), 1e-300)
-    n = users[seen]
-    sums = strata.sums.sum(axis=1)[:, seen]
     apart = x - n @ x / n.sum()
     spread = float(n @ apart**2)
     if not spread > 1e-9 * n.sum():
@@ -192,13 +180,54 @@ def _slopes(cells: Cells, strata: Strata, users: Doubles, law: Doubles) -> Doubl
     return slopes
 
 
-@lru_cache(maxsize=64)
-def _laws(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> dict[int, Doubles]:
-    """The law of all users (-1), and without each unit whose removal leaves a user with a positive; the same for every
-    cutoff and model.
-    """
-    exposures, _, positives = (np.array(column) for column in kinds)
+class _Weights(NamedTuple):
+    """The weights of several groups of users, who have positives in the same strata."""
+
+    units: list[int]  # that each group lacks; none: all users
+    seen: Bools  # (n_strata,): strata with weights
+    g: Doubles  # (n, n_seen, 1)
+    total: Doubles  # (n, 1): the weight of all users
+    left: Doubles  # (n, n_grid): the weight of each N+ beyond its share
+
+    def values(self, sums: Doubles) -> Doubles:
+        """The estimates of models, (n, n_models), from their sums over each group, (n, n_models, n_strata)."""
+        found: Doubles = (sums[:, :, self.seen] @ self.g)[:, :, 0] / self.total
+        return found
+
+
+class _Solved(NamedTuple):
+    """What follows from the exposures alone: the same for every cutoff and model."""
+
+    weights: list[_Weights]  # of all users, then without each unit whose removal leaves a user with a positive
+    expected: Doubles  # (n_seen,): expected log N+ of each stratum with a positive
+    smooth: float  # standard deviation of the bias that is left, where recall is smooth, in units of its mean
+    slope: float  # the bias that a slope of 1 by log N+ leaves
+
+
+@lru_cache(maxsize=KEPT)
+def _solved(kinds: tuple[tuple[int, ...], ...], users: bytes, n_units: int) -> _Solved:
+    positives, cells = np.array(kinds[2]), _cells(*kinds)
     by_unit = np.frombuffer(users, np.float64).reshape(n_units, -1)
+    total, laws, setting = by_unit.sum(axis=0), _laws(kinds, by_unit), _setting(cells, positives)
+    seen, law = (positives > 0) & (total > 0), laws[-1]
+    weights = [_weights(cells, seen, [], total[None], law[None], setting)]
+    known = [unit for unit in laws if unit >= 0]
+    rest = total - by_unit[known]
+    counted = (positives > 0) & (rest > 0)
+    for which in np.unique(counted, axis=0) if known else ():  # one, unless a unit has all users of a stratum
+        some = np.flatnonzero((counted == which).all(axis=1))
+        own = [known[n] for n in some]
+        weights.append(_weights(cells, which, own, rest[some], np.stack([laws[unit] for unit in own]), setting))
+    posterior = np.tensordot(density(law), cells.joint, 1)[:, seen]
+    expected = np.log(cells.grid) @ posterior / np.maximum(posterior.sum(axis=0), 1e-300)
+    left = weights[0].left[0]
+    smooth = math.sqrt(max(float(left @ setting.smooth @ left), 0.0))
+    return _Solved(weights, expected, smooth, float(left @ np.log(cells.grid)))
+
+
+def _laws(kinds: tuple[tuple[int, ...], ...], by_unit: Doubles) -> dict[int, Doubles]:
+    """The law of all users (-1), and without each unit whose removal leaves a user with a positive."""
+    exposures, _, positives = (np.array(column) for column in kinds)
     total, cells = by_unit.sum(axis=0), _cells(*kinds)
     most = int(exposures.max())
     degree = min(FINE_DEGREE if most >= FINE_EXPOSURES else DEGREE, most)
@@ -272,19 +301,13 @@ def _shares(cells: Cells, users: Doubles) -> Doubles:
     return shares
 
 
-def _values(
-    cells: Cells, strata: Strata, users: Doubles, sums: Doubles, laws: Doubles, setting: _Setting
-) -> tuple[Doubles, Doubles]:
-    """The estimates with the best weights for these users, and the weight of each N+ beyond its share, of several groups
-    of users at once: users (n, n_strata), sums (n, n_models, n_strata), laws (n, degree); (n, n_models) and (n, n_grid).
-    All groups have users in the same strata with positives.
-    """
+def _weights(cells: Cells, seen: Bools, units: list[int], users: Doubles, laws: Doubles, setting: _Setting) -> _Weights:
+    """The best weights for several groups of users at once: users (n, n_strata), laws (n, degree)."""
     share, rates = _shares(cells, users), density(laws)
     n_rates, n_grid, n_groups = cells.has_positive.shape
     has = (rates @ cells.has_positive.reshape(n_rates, -1)).reshape(-1, n_grid, n_groups)
     law_of_positives = (has @ share[:, :, None])[:, :, 0]  # P(N+), N+ > 0
     some = law_of_positives.sum(axis=1)
-    seen = (strata.positives > 0) & (users[0] > 0)
     joint = (rates @ cells.joint[:, :, seen].reshape(n_rates, -1)).reshape(len(users), n_grid, -1)
     joint = joint * (share[:, cells.group[seen]] / some[:, None])[:, None, :]
     weight = law_of_positives / some[:, None]
@@ -294,4 +317,4 @@ def _values(
     g = np.linalg.solve(square, spread @ weight[:, :, None])
     moved = (joint @ g)[:, :, 0]
     left = moved / moved.sum(axis=1, keepdims=True) - weight
-    return (sums[:, :, seen] @ g)[:, :, 0] / (users[:, None, seen] @ g)[:, 0], left
+    return _Weights(units, seen, g, (users[:, None, seen] @ g)[:, 0], left)

@@ -43,8 +43,10 @@ def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
     undefined = np.isnan(a.sum(axis=1))
     n_buckets = a.shape[1]
     # identical models are computed once, as at other cutoffs of the same metric
-    sums = np.hstack([np.where(undefined[:, None], 0.0, a), b]).astype(np.float64)
-    distinct, which = np.unique(sums, axis=0, return_inverse=True)
+    sums = np.ascontiguousarray(np.hstack([np.where(undefined[:, None], 0.0, a), b]), np.float64)
+    seen: dict[bytes, int] = {}
+    which = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in sums], np.int64)
+    distinct = sums[np.unique(which, return_index=True)[1]]
     ratios = np.full((len(distinct), replicates), np.nan)
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, n_buckets))
     for start in range(0, replicates, at_once):
@@ -52,7 +54,7 @@ def bootstrap(a: Floats, b: Floats, replicates: int, seed: int) -> Floats:
         weights = poisson_weights(seed, np.arange(some.start, some.stop), n_buckets).T  # (n_buckets, some)
         above, below = (weighted_sums(one, weights) for one in np.hsplit(distinct, 2))
         np.divide(above, below, out=ratios[:, some], where=below > 0)
-    ratios = ratios[which.reshape(-1)]
+    ratios = ratios[which]
     ratios[undefined] = np.nan
     return ratios
 
@@ -92,13 +94,14 @@ def standard_error(ratios: Floats) -> Floats:
 
 
 def chance_best(ratios: Floats) -> Floats:
-    """Share of replicates in which each model is the best, shape (n_models,)."""
-    defined = ~np.isnan(ratios).any(axis=1)
-    chances = np.full(len(ratios), np.nan)
-    if defined.any():
-        best = ratios[defined] == ratios[defined].max(axis=0)
-        chances[defined] = (best / best.sum(axis=0)).mean(axis=1)
-    return chances
+    """Share of replicates in which each model is the best, shape (n_models,); of several groups of models, (n_groups,
+    n_models).
+    """
+    undefined = np.logical_or.reduce(np.isnan(ratios), axis=-1)
+    above = np.where(undefined[..., None], -np.inf, ratios)
+    best = (above == above.max(axis=-2, keepdims=True, initial=-np.inf)) & ~undefined[..., None]
+    shares = best / np.maximum(best.sum(axis=-2, keepdims=True), 1)
+    return np.where(undefined, np.nan, shares.mean(axis=-1))
 
 
 def poisson_weights(seed: int, replicates: Ints, n_buckets: int) -> Floats:

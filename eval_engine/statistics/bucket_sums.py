@@ -62,7 +62,7 @@ def add(
     bounds: numerators with every tie broken against and for the model; None where bounds are not kept.
     """
     a, b = terms
-    low, high = bounds or (a, a)
+    low, high = bounds or NO_BOUNDS
     _refuse(a, b, *_add(a, b, low, high, row, sign, *sums))
 
 
@@ -85,6 +85,12 @@ def exchange_denominators(sums: Sums, old: Doubles, new: Doubles, row: Ints) -> 
     wrong, largest = _exchange(old, new, row, *sums)
     if wrong >= 0:
         _refuse(np.zeros(new.size), new, wrong, largest)
+
+
+def exchange(sums: Sums, old: Doubles, terms: tuple[Doubles, Doubles], row: Ints) -> None:
+    """Replace users who are already in the sums of their rows, with numerators 0 and these denominators."""
+    a, b = terms
+    _refuse(a, b, *_exchange_terms(old, a, b, row, *sums))
 
 
 def add_numerators(
@@ -170,27 +176,41 @@ def _refuse(a: Doubles, b: Doubles, wrong: int, largest: float) -> None:
         )
     raise ValueError(
         f"user {wrong} has numerator {a[wrong]} and denominator {b[wrong]}: neither may be infinite, nor the "
-        "denominator NaN or negative"
+        "denominator NaN or negative, nor bounds of a known numerator NaN (pairs of one place are tied: `tied` >= 1)"
     )
 
 
 def added(sums: Sums, row: Ints, n_rows: int) -> Sums:
-    """Rows with the same target row, added up."""
-    largest = np.bincount(row, np.abs(sums.whole).max(axis=1, initial=0), minlength=1).max()
+    """Rows with the same target row, added up; -1: left out."""
+    found = no_sums(n_rows)
+    add_rows(found, sums, row)
+    return found
+
+
+def add_rows(total: Sums, sums: Sums, row: Ints) -> None:
+    """Add rows to the target row of each; -1: to none."""
+    _fits(_merge(*sums, row, *total))
+
+
+def add_shared(total: Sums, sums: Sums, starts: Ints) -> None:
+    """Add each row to the rows of the total from its start to the next."""
+    _fits(_share(*sums, starts, *total))
+
+
+def _fits(largest: float) -> None:
     if largest >= LARGEST_SUM:
         raise TooLargeError(
             f"sums as large as {largest:.3g} cannot be added exactly: metrics and their weights are far smaller"
         )
-    found = no_sums(n_rows)
-    _merge(*sums, row, *found)
-    return found
 
 
 @compiled
 def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-untyped-def]
     """The first user with invalid terms or a sum that is too large, or -1; and the largest term in the second case."""
+    bounded = low.size > 0
     for u in range(a.size):
         r, x, y = row[u], a[u], b[u]
+        least, greatest = (low[u], high[u]) if bounded else (x, x)
         if np.isinf(x) or not 0.0 <= y < np.inf:
             return u, 0.0
         if y == 0.0:
@@ -203,11 +223,11 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
         if y == 1.0:  # a mean over users, most of whom have no hit and no ties: the same sums with less work
             whole[r, 1] += sign
             whole[r, 4] += sign
-            if x == 0.0 and low[u] == 0.0 and high[u] == 0.0:
+            if x == 0.0 and least == 0.0 and greatest == 0.0:
                 continue
-        if not (abs(low[u]) < np.inf and abs(high[u]) < np.inf):
+        if not (abs(least) < np.inf and abs(greatest) < np.inf):
             return u, 0.0
-        largest = max(max(abs(x), y), max(abs(low[u]), abs(high[u])))
+        largest = max(max(abs(x), y), max(abs(least), abs(greatest)))
         if largest > LARGEST_TERM:
             return u, largest
         if y == 1.0:
@@ -218,8 +238,52 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
             _add_one(whole, part, r, 4, y * y, sign)
         _add_one(whole, part, r, 0, x, sign)
         _add_one(whole, part, r, 2, x * x, sign)
-        _add_one(whole, part, r, 5, low[u], sign)
-        _add_one(whole, part, r, 6, high[u], sign)
+        if bounded:
+            _add_one(whole, part, r, 5, least, sign)
+            _add_one(whole, part, r, 6, greatest, sign)
+        if _full(whole, r):
+            return u, largest
+    return -1, 0.0
+
+
+@compiled
+def _exchange_terms(old, a, b, row, counts, whole, part):  # type: ignore[no-untyped-def]
+    """As _add, for users whose old denominators are subtracted first."""
+    for u in range(a.size):
+        r, before, x, y = row[u], old[u], a[u], b[u]
+        if np.isinf(x) or not 0.0 <= y < np.inf:
+            return u, 0.0
+        counts[r, 0 if before > 0.0 else 1] -= 1
+        if before == 1.0:  # a mean over users
+            whole[r, 1] -= 1
+            whole[r, 4] -= 1
+        elif before > 0.0:
+            _add_one(whole, part, r, 1, before, -1)
+            _add_one(whole, part, r, 4, before * before, -1)
+        if y == 0.0:
+            counts[r, 1] += 1
+            continue
+        counts[r, 0] += 1
+        if np.isnan(x):
+            counts[r, 2] += 1
+            continue
+        largest = max(abs(x), y)
+        if largest > LARGEST_TERM:
+            return u, largest
+        if y == 1.0:
+            whole[r, 1] += 1
+            whole[r, 4] += 1
+            if x == 0.0:
+                continue
+            one = _split(x)
+            _add_split(whole, part, r, 0, one)
+            _add_split(whole, part, r, 3, one)
+        else:
+            _add_one(whole, part, r, 1, y, 1)
+            _add_one(whole, part, r, 4, y * y, 1)
+            _add_one(whole, part, r, 0, x, 1)
+            _add_one(whole, part, r, 3, x * y, 1)
+        _add_one(whole, part, r, 2, x * x, 1)
         if _full(whole, r):
             return u, largest
     return -1, 0.0
@@ -357,10 +421,12 @@ def _add_scaled(  # type: ignore[no-untyped-def]
             x, least, greatest = x * weight[u], least * weight[u], greatest * weight[u]
         if kept:
             out[u] = x
-        largest = max(max(abs(x), y), max(abs(least), abs(greatest)))
-        if not largest < LARGEST_SMALL or not y > 0.0:
+        # one by one: a maximum may hide NaN
+        usual = abs(x) < LARGEST_SMALL and 0.0 < y < LARGEST_SMALL
+        if not (usual and abs(least) < LARGEST_SMALL and abs(greatest) < LARGEST_SMALL):
             if not _add_unusual(x, y, least, greatest, u, rows, bounded, 1, counts, whole, part):
-                return u, 0.0 if np.isinf(x) or not 0.0 <= y < np.inf or not largest < np.inf else largest, x
+                finite = abs(x) < np.inf and 0.0 <= y < np.inf and abs(least) < np.inf and abs(greatest) < np.inf
+                return u, max(max(abs(x), y), max(abs(least), abs(greatest))) if finite else 0.0, x
             continue
         a0, a1 = _split(x)
         aa0, aa1 = _split(x * x)
@@ -471,7 +537,9 @@ def _add_unusual(x, y, least, greatest, u, rows, bounded, sign, counts, whole, p
             _add_one(whole, part, r, 1, y, -sign)
             _add_one(whole, part, r, 4, y * y, -sign)
         return True
-    if not max(max(abs(x), y), max(abs(least), abs(greatest))) <= LARGEST_TERM:
+    if not (abs(x) <= LARGEST_TERM and y <= LARGEST_TERM):
+        return False
+    if not (abs(least) <= LARGEST_TERM and abs(greatest) <= LARGEST_TERM):
         return False
     for n in range(rows.shape[0]):
         r = rows[n, u]
@@ -518,12 +586,33 @@ def _add_one(whole, part, r, n, value, sign):  # type: ignore[no-untyped-def]
 
 @compiled
 def _merge(counts, whole, part, row, all_counts, all_whole, all_part):  # type: ignore[no-untyped-def]
+    """The largest sum of absolute values, about."""
+    largest = 0.0
     for i in range(row.size):
-        r = row[i]
-        for n in range(counts.shape[1]):
-            all_counts[r, n] += counts[i, n]
-        for n in range(whole.shape[1]):
-            rest = all_part[r, n] + part[i, n]
-            over = np.int64(rest >= LIMB)
-            all_whole[r, n] += whole[i, n] + over
-            all_part[r, n] = rest - over * LIMB
+        if row[i] >= 0:
+            largest = max(largest, _plus(counts, whole, part, i, all_counts, all_whole, all_part, row[i]))
+    return largest
+
+
+@compiled
+def _share(counts, whole, part, starts, all_counts, all_whole, all_part):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for i in range(starts.size - 1):
+        for r in range(starts[i], starts[i + 1]):
+            largest = max(largest, _plus(counts, whole, part, i, all_counts, all_whole, all_part, r))
+    return largest
+
+
+@compiled
+def _plus(counts, whole, part, i, all_counts, all_whole, all_part, r):  # type: ignore[no-untyped-def]
+    """Add row i to row r; the largest whole part of both together, which an int64 may not hold."""
+    largest = 0.0
+    for n in range(counts.shape[1]):
+        all_counts[r, n] += counts[i, n]
+    for n in range(whole.shape[1]):
+        largest = max(largest, abs(np.float64(all_whole[r, n])) + abs(np.float64(whole[i, n])))
+        rest = all_part[r, n] + part[i, n]
+        over = np.int64(rest >= LIMB)
+        all_whole[r, n] += whole[i, n] + over
+        all_part[r, n] = rest - over * LIMB
+    return largest

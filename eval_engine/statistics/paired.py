@@ -36,12 +36,20 @@ class Paired(NamedTuple):
 def paired(a: Floats, b: Floats) -> Paired:
     """The ratios and errors of these sums, each of shape (n_models, n_buckets)."""
     a, b = bucket_sums(a, b)
-    total = b.sum(axis=1)
-    defined = (total > 0) & ~np.isnan(a).any(axis=1)
+    return paired_groups(a[None], b[None])[0]
+
+
+def paired_groups(a: Floats, b: Floats) -> list[Paired]:
+    """The same of several groups of models, (n_groups, n_models, n_buckets)."""
+    shape, rows = a.shape, (a.shape[0] * a.shape[1], a.shape[2])
+    a, b = (x.reshape(shape) for x in bucket_sums(a.reshape(rows), b.reshape(rows)))
+    total = b.sum(axis=2)
+    defined = (total > 0) & ~np.isnan(a).any(axis=2)
     total = np.where(defined, total, np.nan)
-    values = a.sum(axis=1) / total
-    errors = (a - values[:, None] * b) / total[:, None]
-    return Paired(values, errors, int((b[defined] > 0).any(axis=0).sum()))
+    values = a.sum(axis=2) / total
+    errors = (a - values[:, :, None] * b) / total[:, :, None]
+    units = ((b > 0) & defined[:, :, None]).any(axis=1).sum(axis=1)
+    return [Paired(*one) for one in zip(values, errors, units.tolist(), strict=True)]
 
 
 def bucket_sums(a: Floats, b: Floats) -> tuple[Floats, Floats]:

@@ -81,11 +81,14 @@ def estimate(sums: RatioSums, confidence: float, of: Range = UNKNOWN_RANGE) -> E
     """The ratio, its standard error and its two-sided interval. of: the values that it can take."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
-    if sums.b == 0 or sums.n_unknown:
-        return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out, sums.n_unknown)
-    value, error = sums.a / sums.b, _standard_error(sums)
+    value, error = ratio(sums)
     low, high = interval(value, error, effective_users(sums), sums.n_users - 1, confidence, of)
-    return Estimate(value, error, float(low), float(high), sums.n_users, sums.n_left_out)
+    return Estimate(value, error, float(low), float(high), sums.n_users, sums.n_left_out, sums.n_unknown)
+
+
+def ratio(sums: RatioSums) -> tuple[float, float]:
+    """The ratio and its standard error."""
+    return (math.nan, math.nan) if sums.b == 0 or sums.n_unknown else (sums.a / sums.b, _standard_error(sums))
 
 
 def effective_users(sums: RatioSums) -> float:

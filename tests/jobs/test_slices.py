@@ -1,15 +1,22 @@
 """Slices, values of single users and metrics of top lists, from a config to tables; and slice tables that cannot be meant."""
 
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from eval_engine.config import Slices, SliceTable
 from eval_engine.errors import DataError
+from eval_engine.evaluation import slice_tables
+from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.lake.lake import Lake
+from eval_engine.storage.keyed_table import loaded
 from eval_engine.tables import (
     COMPARISONS,
     ESTIMATES,
@@ -167,6 +174,41 @@ def test_slice_tables_that_cannot_be_meant(
     slices = evaluate.slices_of(spark, Lake(spark, run.config["lake"]), RunConfig.model_validate(run.config))
     with pytest.raises(DataError, match=message), slices:
         pass
+
+
+def test_small_tables_are_what_spark_reads(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {
+        "text": pa.array(["x", None, "", "y y"] * 5),
+        "whole": pa.array([3, -1, None, 3] * 5, pa.int16()),
+        "flag": pa.array([True, False, None, True] * 5),
+        "day": pa.array([date(2026, 1, 2), None, date(1969, 12, 31), date(2026, 1, 2)] * 5),
+    }
+    table = pa.table({"it": pa.array(range(100, 120), pa.int32()), **columns, "price": pa.array([1, None, 2, 3] * 5)})
+    (tmp_path / "items").mkdir()
+    for n in (0, 7):
+        pq.write_table(table.slice(n, 7 if n == 0 else 13), tmp_path / "items" / f"{n}.parquet")
+    where = {"path": str(tmp_path / "items"), "columns": {"item_id": "it"}}
+    slices = Slices.model_validate({"items": [where | {"by": list(columns)}]})
+    values = (SliceTable.model_validate(where | {"by": ["price"]}),)
+    found = []
+    for name, at_most in (("here", slice_tables.SMALL_BYTES), ("spark", 0)):
+        monkeypatch.setattr(slice_tables, "SMALL_BYTES", at_most)
+        before = jobs_so_far(spark)
+        read = slice_tables.read_slices(spark, slices, values, "BIGINT", str(tmp_path / name))
+        assert (jobs_so_far(spark) > before) == (name == "spark")
+        own = [loaded(one) for one in read.item_tables]
+        rows = [one.rows(xxhash64(pa.array(range(95, 125)))) for one in own]
+        codes = [own[0].codes(column, rows[0], -1).tolist() for column in columns]
+        prices = np.append(own[1].columns["price"], -1.0)[rows[1]]
+        found.append((read.slicings, read.n_items, codes, np.nan_to_num(prices, nan=-2.0).tolist()))
+    assert found[0] == found[1]
+    assert {slicing.name: slicing.values for slicing in found[0][0]}["flag"] == ("false", "true")
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
 def test_two_slicings_of_one_name(small_run: Any) -> None:

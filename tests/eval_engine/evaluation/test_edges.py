@@ -11,7 +11,8 @@ import pytest
 from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.merged_statistics import added, merged_results
-from eval_engine.evaluation.results import InferenceSettings, described, results_of
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.slice_codes import SliceCodes
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.user_sums import UserSums

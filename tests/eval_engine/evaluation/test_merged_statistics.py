@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from eval_engine.evaluation.merged_statistics import SCHEMA, added, list_cells, merged_results, without_value
-from eval_engine.evaluation.results import InferenceSettings
+from eval_engine.evaluation.result_groups import InferenceSettings
 from eval_engine.statistics.ratio import exact_sum
 
 ASKING = InferenceSettings(0.95, 0.01, 0.8, 0, 0)

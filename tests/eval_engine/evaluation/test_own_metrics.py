@@ -16,7 +16,8 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.metrics.kernel import Kernel, MetricKernel
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula
 from eval_engine.estimators.user_batch import UserBatch
-from eval_engine.evaluation.results import InferenceSettings, described, results_by_workers
+from eval_engine.evaluation.result_groups import InferenceSettings, described
+from eval_engine.evaluation.results import results_by_workers
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.evaluation.statistics_plan import STATISTICS_COLUMNS, statistics
 from eval_engine.kernels.xxhash64 import xxhash64

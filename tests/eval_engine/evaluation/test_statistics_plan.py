@@ -14,7 +14,8 @@ from eval_engine.estimators.labelled import Labelled
 from eval_engine.estimators.registry import formula
 from eval_engine.estimators.user_batch import LabelSet, UserBatch
 from eval_engine.evaluation.bucket_statistics import statistics_rows
-from eval_engine.evaluation.results import InferenceSettings, results_of
+from eval_engine.evaluation.result_groups import InferenceSettings
+from eval_engine.evaluation.results import results_of
 from eval_engine.evaluation.spec import EvaluationSpec, Slicing
 from eval_engine.evaluation.statistics_plan import FACTS, _flat, _summed, rank_facts_of
 from eval_engine.kernels.rank_facts import rank_facts

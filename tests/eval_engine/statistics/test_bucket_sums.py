@@ -19,9 +19,11 @@ from eval_engine.statistics.bucket_sums import (
     add_denominators,
     add_numerators,
     add_scaled,
+    add_shared,
     add_unknown,
     added,
     bucket_of,
+    exchange,
     exchange_denominators,
     no_sums,
 )
@@ -84,7 +86,7 @@ def test_order_and_cuts_do_not_matter():
     )
     on_and_on = no_sums(7)
     for s in (slice(0, 2500), slice(2500, None)):
-        add(on_and_on, (a[s], b[s]), None, row[s])
+        add(on_and_on, (a[s], b[s]), (a[s], a[s]), row[s])
     for other in (shuffled, merged, on_and_on):
         assert numbers(other) == numbers(whole)
         assert (other.counts == whole.counts).all()
@@ -119,6 +121,58 @@ def test_sums_too_large_to_be_added_to():
 def test_a_bound_that_is_no_number():
     with pytest.raises(ValueError, match="user 0 has numerator"):
         summed((np.ones(1), np.ones(1)), np.array([np.nan]), np.ones(1), np.zeros(1, np.int64), 1)
+
+
+def test_a_bound_that_is_no_number_beside_a_usual_numerator():
+    """As of pairs of one place that do not say that they are tied."""
+    one, nothing = np.ones(1), np.empty(0)
+    factors = Factors(nothing, nothing, nothing, nothing)
+    users = np.zeros(1, np.int64)
+    for low, high in ((np.nan, 1.0), (1.0, np.nan)):
+        bounds = users, np.array([low]), np.array([high])
+        with pytest.raises(ValueError, match="bounds of a known numerator"):
+            add_scaled(no_sums(1), one, factors, one, users, users, bounds)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1.0, 2.5, 1500.0]),
+            st.sampled_from([0.0, 0.3, -2.0, 7.5, np.nan]),
+            st.sampled_from([0.0, 1.0, 0.7, 40.0]),
+            st.integers(0, 2),
+        ),
+        max_size=12,
+    )
+)
+def test_exchange_is_to_subtract_and_to_add(users):
+    old, a, b = (np.array([user[n] for user in users], np.float64) for n in range(3))
+    row = np.array([user[3] for user in users], np.int64)
+    want, found = no_sums(3), no_sums(3)
+    for sums in (want, found):
+        add(sums, (np.zeros(old.size), old), None, row)
+    add(want, (np.zeros(old.size), old), None, row, sign=-1)
+    add(want, (a, b), None, row)
+    exchange(found, old, (a, b), row)
+    for x, y in zip(found, want, strict=True):
+        assert x.tolist() == y.tolist()
+    wrong = np.array([np.inf]), np.ones(1)
+    with pytest.raises(ValueError, match="user 0 has numerator"):
+        exchange(found, np.ones(1), wrong, np.zeros(1, np.int64))
+
+
+def test_shared_sums_are_added_to_the_rows_of_each():
+    rng = np.random.default_rng(3)
+    a, row = rng.normal(0, 1e3, 300), rng.integers(0, 3, 300)
+    shared = summed((a, np.ones(300)), a, a, row, 3)
+    own = summed((a, np.ones(300)), a, a, np.arange(300) % 4, 4)
+    found = Sums(*(x.copy() for x in own))
+    add_shared(found, shared, np.array([0, 2, 2, 4]))
+    for n, one in enumerate((0, 0, 2, 2)):
+        assert numbers(found)[n] == [x + y for x, y in zip(numbers(own)[n], numbers(shared)[one], strict=True)]
+        assert (found.counts[n] == own.counts[n] + shared.counts[one]).all()
+    left_out = added(own, np.array([0, -1, 0, -1]), 1)
+    assert numbers(left_out)[0] == [x + y for x, y in zip(numbers(own)[0], numbers(own)[2], strict=True)]
 
 
 TOTALS = NUMBERS | st.sampled_from([2.0**21, -3e6])
