@@ -141,9 +141,9 @@ REGISTRY: dict[str, Composition] = {
         {"kind": "ensemble", "base": {**STOPPING, **BPR}}, "[bqs] section 3.6, E", {"delta": (0.05, 0.2, 0.5, 0.75)}
     ),
     "mf_autodebias": _gradient(
-        {"kind": "mf", "loss": {"kind": "autodebias"}, "sampler": {"kind": "all_pairs"}},
+        {"kind": "mf", "stop_on": "random_auc", "loss": {"kind": "autodebias"}, "sampler": {"kind": "all_pairs"}},
         "[Chen et al. 2021] eqs 13 to 16; name the small random set in loss.random",
-        **{"loss.meta_learning_rate": RATES},
+        **{"loss.logged_learning_rate": RATES, "loss.all_learning_rate": RATES},
     ),
 }
 
