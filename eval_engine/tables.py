@@ -504,7 +504,7 @@ TRIALS = Table(
         Column("kind", STRING, "Kind of model.", nullable=False),
         Column("spec", STRING, "Its spec as JSON.", nullable=False),
         Column("status", STRING, "done or failed.", nullable=False),
-        Column("stop_on", STRING, "What training stopped on: loss, recall@K or ndcg@K."),
+        Column("stop_on", STRING, "What training stopped on: loss, recall@K, ndcg@K or random_auc."),
         Column(
             "held_out",
             DOUBLE,

@@ -14,6 +14,7 @@ authors' code, which also stops on random pairs: a share of the random set, by h
 pairs is the held-out metric (stop_on: random_auc).
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,15 +38,15 @@ class _Part(NamedTuple):
     """Some of the weights, which are learned at a rate of their own."""
 
     optimizer: Adam
-    start: list[Tensor]
+    starts: list[float]  # of the values of each parameter
     decay: float
 
     @torch.no_grad()
     def step(self, gradients: list[Tensor]) -> None:
         """One step of Adam, with the penalty."""
         if self.decay:
-            for gradient, weight, start in zip(gradients, self.optimizer.parameters, self.start, strict=True):
-                gradient.add_(weight - start.to(weight.device), alpha=self.decay)
+            for gradient, weight, start in zip(gradients, self.optimizer.parameters, self.starts, strict=True):
+                gradient.add_(weight - start, alpha=self.decay)
         self.optimizer.step(gradients)
 
 
@@ -72,12 +73,24 @@ class AutoDebiasLoss(nn.Module):
         self.register_buffer("random_users", torch.from_numpy(random.users), persistent=False)
         self.register_buffer("random_items", torch.from_numpy(random.items), persistent=False)
         self.register_buffer("random_labels", torch.from_numpy(random.positive.astype(np.float32)), persistent=False)
-        parts = (
-            ([self.user1, self.item1, self.by_label], loss.logged_learning_rate, loss.logged_decay),
-            ([self.user2, self.item2, self.by_logged], loss.all_learning_rate, loss.all_decay),
-            ([self.label], loss.label_learning_rate, loss.label_decay),
-        )
-        self.parts = [_Part(Adam(some, rate), [p.detach().clone() for p in some], decay) for some, rate, decay in parts]
+
+    @cached_property
+    def parts(self) -> "list[_Part]":
+        """The three parts, made when they are first used: by then the weights are on the device that trains."""
+        spec = self.spec
+        return [
+            _Part(Adam(weights, rate), starts, decay)
+            for weights, starts, rate, decay in (
+                ([self.user1, self.item1, self.by_label], [0.0] * 3, spec.logged_learning_rate, spec.logged_decay),
+                (
+                    [self.user2, self.item2, self.by_logged],
+                    [0.0, 0.0, PLAIN_WEIGHT],
+                    spec.all_learning_rate,
+                    spec.all_decay,
+                ),
+                ([self.label], [PLAIN_LABEL], spec.label_learning_rate, spec.label_decay),
+            )
+        ]
 
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         users, items, labels = batch.users, batch.items, batch.labels[:, 0]
@@ -110,7 +123,7 @@ class AutoDebiasLoss(nn.Module):
         gradients = torch.autograd.grad(error, weights, allow_unused=True, materialize_grads=True)
         summed = processes.added(list(gradients))
         for part in self.parts:
-            part.step([summed.pop(0) for _ in part.start])
+            part.step([summed.pop(0) for _ in part.starts])
 
     def _state(self, users: Tensor, items: Tensor) -> Tensor:
         """NOT_LOGGED, DISLIKED or liked, of pairs (n, k)."""

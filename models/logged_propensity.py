@@ -34,6 +34,7 @@ from models.spec.propensities import NaiveBayesPropensity, PopularityPropensity,
 from models.spec.train import Model
 
 Floats = npt.NDArray[np.float64]
+MOST = 100  # values of a rating scale
 Key = Callable[[int], str]  # of a row, for a message
 
 
@@ -120,9 +121,17 @@ def _by_value(random: Input, data: Interactions) -> dict[float, float]:
     if "exposure_probability" in table.column_names:
         chance = table.column("exposure_probability").to_numpy()
         _refuse(random.path, "exposure_probability", chance, lambda row: f"row {row}")
+    scale, place = np.unique(np.concatenate([data.values, values]), return_inverse=True)
+    if len(scale) > MOST:
+        raise DataError(
+            f"{random.path}: naive_bayes needs a rating scale, but the feedback and this table have {len(scale):,} "
+            f"different values, such as {scale[0]:g} and {scale[1]:g}. Round them, or use another kind of propensity."
+        )
+    n = len(data.values)
+    of_log = np.bincount(place[:n], minlength=len(scale))
+    of_random = np.bincount(place[n:], weights=1 / chance, minlength=len(scale))
     counts = {
-        float(value): ValueCount(int((data.values == value).sum()), float((1 / chance[values == value]).sum()))
-        for value in np.union1d(data.values, values)
+        value: ValueCount(a, b) for value, a, b in zip(scale.tolist(), of_log.tolist(), of_random.tolist(), strict=True)
     }
     n_users = len(np.unique(data.users))
     return naive_bayes(counts, len(data.users) / (n_users * data.n_items))

@@ -86,7 +86,7 @@ REGISTRY: dict[str, Composition] = {
     "simgcl": _gradient(
         {"kind": "simgcl", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
         "[Yu et al. 2022]",
-        contrast=(0.1, 0.2, 0.5, 1.0),
+        contrast=(0.05, 0.1, 0.2, 0.5, 1.0),
         weight_decay=GRAPH_DECAYS,
     ),
     "rvae": _gradient(

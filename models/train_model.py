@@ -55,6 +55,8 @@ def train_model(
         propensities,
     )
     started = time.monotonic()
+    if ground.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32: of matrix products on a GPU
     try:
         learned = _ranked(job, spec, ground) if isinstance(job.target, Ranking) else _scored(job, spec, ground)
     except (DataError, TrainingError) as error:

@@ -49,7 +49,8 @@ def by_hand(kind: str, run_id: str, lake: Path) -> None:
     p = {"power": [0.1, 0.2, None, 0.4], "logistic": [None] * 4}.get(kind, [None] * 4)
     logits = [-1.0, 0.0, 1.0, 2.0] if kind == "logistic" else [None] * 4
     values = pa.array(
-        [{1.0: 0.1, 3.0: 0.2, 5.0: 0.4}.items() if kind == "naive_bayes" else None], pa.map_(pa.float64(), pa.float64())
+        [list({1.0: 0.1, 3.0: 0.2, 5.0: 0.4}.items()) if kind == "naive_bayes" else None],
+        pa.map_(pa.float64(), pa.float64()),
     )
     write("propensity_fits", {"method": [kind], "by_value": values})
     write(
@@ -76,6 +77,18 @@ def test_naive_bayes_is_the_formula(save: Callable[..., Input]) -> None:
     uneven = save("uneven", {"value": [1.0, 3.0, 5.0], "exposure_probability": [0.5, 0.25, 1.0]})  # 2, 4 and 1 of 7
     p = logged_propensity(NaiveBayesPropensity(random=uneven), DATA, None)
     np.testing.assert_allclose(p[[1, 3]], [2 / 5 * density / (2 / 7), 1 / 5 * density / (4 / 7)])  # type: ignore[index]
+
+
+def test_naive_bayes_refuses_what_is_no_scale_and_values_that_are_never_random(save: Callable[..., Input]) -> None:
+    many, few = save("many", {"value": np.linspace(0, 1, 200)}), save("few", {"value": [1.0, 5.0]})
+    uneven = save("uneven", {"value": [1.0, 3.0, 5.0], "exposure_probability": [0.5, 0.0, 1.0]})
+    for random, message in (
+        (many, r"many: naive_bayes needs a rating scale, but .* 202 different values"),
+        (few, r"1 logged pairs have the value 3, but no random exposure has it"),
+        (uneven, r"exposure_probability is not above 0 and at most 1 in 1 of 3 rows \(first: row 1"),
+    ):
+        with pytest.raises(DataError, match=message):
+            logged_propensity(NaiveBayesPropensity(random=random), DATA, None)
 
 
 def test_a_table_of_items_or_of_pairs(save: Callable[..., Input]) -> None:
