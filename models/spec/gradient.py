@@ -73,7 +73,9 @@ class Gradient(Strict):
     )
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
     patience_steps: int = Field(300, ge=0, description="steps without a better held-out result: both have to pass")
-    validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
+    validation_share: float = Field(
+        0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping, but by random_auc"
+    )
     stop_on: Annotated[str, AfterValidator(_check_metric)] = Field(
         "loss",
         description="metric of the held-out pairs: loss, recall@K or ndcg@K; of autodebias also random_auc, the AUC of "
