@@ -30,6 +30,7 @@ from models.losses import make_loss
 from models.processes import Processes
 from models.samplers import make_sampler
 from models.spec.gradient import MF, NeuMF
+from models.spec.losses import AutoDebias
 from models.spec.train import MODEL
 from models.training import Step, Task, fit, generator_of
 
@@ -76,6 +77,7 @@ def _process(rank: int, model: str, size: int, scale: float, folder: str) -> Non
     settings: dict[str, Any] = {"model": model, "dims": DIMS, "batch_size": ROWS, "epochs": 1}
     spec = MODEL.validate_python(settings)
     assert isinstance(spec, MF | NeuMF)
+    assert not isinstance(spec.loss, AutoDebias)
     generator = generator_of(0, "init")
     task = Task(
         make_backbone(spec, logged, 0.0, generator),
