@@ -77,7 +77,7 @@ REGISTRY: dict[str, Composition] = {
     "mlp": _gradient({"kind": "mlp", **POINTWISE}, "[He et al. 2017] eq. 10", layers=(1, 2, 3)),
     "neumf": _gradient({"kind": "neumf", **POINTWISE}, "[He et al. 2017] eq. 12", dims=DIMS),
     "lightgcn": _gradient(
-        {"kind": "lightgcn", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
+        {"kind": "lightgcn", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
         "[He et al. 2020]",
         dims=DIMS,
         layers=(1, 2, 3),
