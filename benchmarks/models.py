@@ -12,7 +12,8 @@ knn-vs-implicit, wmf-vs-implicit
                     implicit, on as many threads (benchmarks/baselines.py)
 bpr-step-vs-sparse  a step of BPR-MF, 1 M users x 100,000 items, vectors of 64, 2,048 rows, one negative per row: against
                     plain torch with sparse gradients and SparseAdam, which has not the numbers of dense Adam
-implicit-bpr        for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
+bpr-vs-implicit     for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
+two-processes       a step of training by two processes against one (benchmarks/two_processes.py)
 
 RecBole runs in its own environment (.venv-recbole) and by its own trainer. Best of three; both sides run with one and
 with two threads, and the faster of the two counts.
@@ -37,6 +38,7 @@ import torch
 
 from benchmarks.baselines import knn_vs_implicit, wmf_vs_implicit
 from benchmarks.measure import REPEATS, best, say
+from benchmarks.two_processes import two_processes
 from models.backbones.make_backbone import make_backbone
 from models.logged import Logged
 from models.losses import make_loss
@@ -219,7 +221,7 @@ def bpr_step_vs_sparse(scale: float) -> None:
     say("bpr-step-vs-sparse", 1 / mine, 1 / theirs, "steps/s", n_users=n_users, n_items=n_items)
 
 
-def implicit_bpr(n: int) -> None:
+def bpr_vs_implicit(n: int) -> None:
     """For the record: measures implicit's compiled BPR and ours."""
     import scipy.sparse as sp
     from implicit.bpr import BayesianPersonalizedRanking
@@ -233,7 +235,7 @@ def implicit_bpr(n: int) -> None:
     seconds = best(lambda: model.fit(matrix, show_progress=False))
     logged = Logged(users, items, np.ones(n, bool), np.ones(n), USERS, ITEMS)
     mine = min(our_epoch("bpr_mf", logged, threads, 10**9) for threads in THREADS)
-    say("implicit-bpr", n / mine, n / seconds, "pairs/s", pairs=n)
+    say("bpr-vs-implicit", n / mine, n / seconds, "pairs/s", pairs=n)
 
 
 def main() -> None:
@@ -251,7 +253,8 @@ def main() -> None:
             "knn-vs-implicit": lambda: knn_vs_implicit(given.scale, max(THREADS)),
             "wmf-vs-implicit": lambda: wmf_vs_implicit(given.scale, max(THREADS)),
             "bpr-step-vs-sparse": lambda: bpr_step_vs_sparse(given.scale),
-            "implicit-bpr": lambda: implicit_bpr(n),
+            "bpr-vs-implicit": lambda: bpr_vs_implicit(n),
+            "two-processes": lambda: two_processes(given.scale),
         }
         for case, run in cases.items():
             if given.only in (None, case):

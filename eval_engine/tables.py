@@ -507,7 +507,7 @@ TRIALS = Table(
         Column(
             "stop_on",
             STRING,
-            "What training stopped on: loss, recall@K or ndcg@K; bqs(METRIC) of an ensemble with maximise: bqs.",
+            "What training stopped on: loss, recall@K, ndcg@K, random_auc, or bqs(METRIC) of an ensemble with maximise: bqs.",
         ),
         Column(
             "held_out",

@@ -111,7 +111,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
         about="Train the models of a run and write their scores, or their ranks.",
         reads=("catalogue", "feedback", "exposures"),  # with output: ranks also the labels that rank reads
         writes=("scores", tables.TRIALS, tables.RANKS),
-        after=("simulate", "split", "popularity"),
+        after=("simulate", "split", "propensity", "popularity"),
         section="train",
         spark="never",
     ),

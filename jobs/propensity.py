@@ -22,7 +22,7 @@ from eval_engine.inputs.label_sets import pair_columns
 from eval_engine.inputs.read import empty, read_input, same_id_types
 from eval_engine.lake.lake import Lake
 from eval_engine.plain_text import plain
-from eval_engine.propensity import naive_bayes
+from eval_engine.propensity import by_value, naive_bayes
 from eval_engine.propensity.calibration import calibration, group_edges
 from eval_engine.propensity.from_counts import FromCounts, fit_counts
 from eval_engine.propensity.item_counts import REMEDY, BadRows, Histogram, histogram, item_counts
@@ -66,7 +66,7 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
     fit |= dict.fromkeys(("alpha", "xmin", "ks", "n_tail"))
     logistic: LogisticFit | None = None
     if isinstance(settings, NaiveBayes):
-        fit["by_value"] = naive_bayes.naive_bayes(naive_bayes.value_counts(log), sizes.density, settings.scale)
+        fit["by_value"] = by_value.naive_bayes(naive_bayes.value_counts(log), sizes.density, settings.scale)
         log = log._replace(heldout=naive_bayes.with_propensity(log.heldout, fit["by_value"]))
     elif isinstance(settings, Logistic):
         logistic = fit_logistic(spark, log, settings, sizes)
@@ -188,7 +188,7 @@ def _remark(row: dict[str, Any], config: RunConfig) -> str | None:
             f"all {row['n_heldout']:,} held-out pairs have the propensity {row['least']:g}: weighting by it changes "
             "nothing, and there are no strata"
         )
-    if row["by_value"] and naive_bayes.one_weight(row["by_value"], config.positive):
+    if row["by_value"] and by_value.one_weight(row["by_value"], config.positive):
         remarks.append(f"all values that are positive ({config.positive}) have one propensity: SNIPS equals holdout")
     if row["by_value"] and max(row["by_value"].values()) == 1:
         remarks.append("the propensity of a value came out above 1 and counts as 1: the random sample is small")

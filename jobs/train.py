@@ -25,14 +25,16 @@ from eval_engine.masked import masked
 from eval_engine.plain_text import few_names, plain
 from eval_engine.storage.stored_file import full_path
 from eval_engine.tables import POPULARITY_CLASSES, RANKS, TRIALS
-from jobs.pipeline import check_asked
+from jobs.pipeline import STAGES, check_asked
 from jobs.run_config import RunConfig
+from jobs.runner import load
 from jobs.stage import lake_without_spark, stage
 from models.errors import TrainingError
 
 if TYPE_CHECKING:
     from models.fused import Run
     from models.item_classes import Bounds
+    from models.logged_propensity import RunPropensities
     from models.trials_table import Trial
 
 
@@ -78,7 +80,9 @@ def _row(config: RunConfig, console: Console) -> Iterator[None]:
     if os.environ.get("RANK", "0") != "0":
         yield
     elif lake := lake_without_spark(config.lake):
-        with stage(lake, config, "train"):
+        # propensities are of evaluation, unless a model is trained with them
+        unused = () if _weighed_by_the_run(config) else ("propensity",)
+        with stage(lake, config, "train", [name for name in STAGES["train"].after if name not in unused]):
             yield
     else:
         message = f"Only Spark writes to the lake {config.lake}: training keeps no row of the tables runs and trials."
@@ -104,9 +108,17 @@ def _train(config: RunConfig, console: Console) -> "list[Trial]":
         with training_progress(console) as progress:
             ranking = _run(config) if config.fused_models() else None
             labels = inputs.exposures or inputs.heldout  # users with labels are scored, with or without feedback
-            bounds = _bounds(config)
             return train_all(
-                spec, inputs.feedback, inputs.catalogue, labels, config.positive, progress, ranking, note, bounds
+                spec,
+                inputs.feedback,
+                inputs.catalogue,
+                labels,
+                config.positive,
+                progress,
+                ranking,
+                note,
+                _bounds(config),
+                _propensities(config),
             )
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -168,7 +180,9 @@ def _trials(config: RunConfig) -> str | None:
 
 
 def on_spark(config: str, run_id: str | None, processes: int) -> None:
-    """The same job in so many tasks of a Spark cluster."""
+    """The same job in so many tasks of a Spark cluster; with train.device: cuda, each on a GPU that Spark gives it."""
+    train = load(config, run_id).train
+    use_gpu = train is not None and train.device == "cuda"
     from pyspark.ml.torch.distributor import TorchDistributor
 
     from eval_engine.spark.session import spark_session
@@ -176,7 +190,7 @@ def on_spark(config: str, run_id: str | None, processes: int) -> None:
     spark = spark_session("plumbline train")
     arguments = ["--config", full_path(config), *(["--run-id", run_id] if run_id else [])]
     try:
-        TorchDistributor(num_processes=processes, local_mode=False, use_gpu=False).run(__file__, *arguments)
+        TorchDistributor(num_processes=processes, local_mode=False, use_gpu=use_gpu).run(__file__, *arguments)
     except RuntimeError as error:
         raise TrainingError(
             f"one of {processes} processes failed: {error}. Its own message is in the log of its Spark task."
@@ -222,6 +236,36 @@ def _bounds(config: RunConfig) -> "Bounds | None":
             f"{config.lake} is a catalog's. Give a folder or URI as `lake`, or leave out the section popularity."
         )
     return read_bounds(f"{full_path(config.lake)}/{POPULARITY_CLASSES.name}", config.run_id)
+
+
+def _weighed_by_the_run(config: RunConfig) -> list[str]:
+    """The models that are trained with the propensities of the run."""
+    from models.logged_propensity import propensity_of
+    from models.spec.propensities import RunPropensity
+
+    assert config.train is not None
+    return [model.name for model in config.train.panel if isinstance(propensity_of(model), RunPropensity)]
+
+
+def _propensities(config: RunConfig) -> "RunPropensities | None":
+    """What the run's stage propensity has estimated, if a model is trained with it."""
+    from eval_engine.lake.lake import CATALOG_NAME
+    from models.logged_propensity import read_run_propensities
+
+    users = _weighed_by_the_run(config)
+    if not users:
+        return None
+    if config.propensity is None:
+        raise ConfigError(
+            f"train: {users[0]} has propensity: {{kind: run}}, but this config has no section `propensity`. Add it, or "
+            "give propensities as {kind: table, table: {path: ...}}."
+        )
+    if CATALOG_NAME.fullmatch(config.lake):
+        raise ConfigError(
+            f"train: {users[0]} uses the propensities of the run, which are read without Spark, but the lake "
+            f"{config.lake} is a catalog's. Give a folder or URI as `lake`, or propensity: {{kind: popularity}}."
+        )
+    return read_run_propensities(full_path(config.lake), config.run_id)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from models.backbones.mf import MatrixFactorisation
 from models.batch import Batch
 from models.logged import Logged
-from models.propensity import inverse_weights, item_propensity
+from models.propensity import Given, LoggedWeights
 from models.spec.losses import DoublyRobust
 
 
@@ -30,13 +30,11 @@ def doubly_robust(imputed: Tensor, logged_imputed: Tensor, logged_error: Tensor,
 class DoublyRobustLoss(nn.Module):
     """The loss of both models; its parameters are those of the imputation model."""
 
-    item_weights: Tensor
-
-    def __init__(self, loss: DoublyRobust, logged: Logged, generator: torch.Generator) -> None:
+    def __init__(
+        self, loss: DoublyRobust, logged: Logged, generator: torch.Generator, given: Given | None = None
+    ) -> None:
         super().__init__()
-        counts = logged.item_counts()
-        weights = inverse_weights(item_propensity(counts, loss.propensity), counts)
-        self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
+        self.logged_weights = LoggedWeights(logged, loss.propensity, given)
         share = float(np.clip(logged.positive.mean() if len(logged.positive) else 0.5, 0.01, 0.99))
         self.imputation = MatrixFactorisation(
             logged.n_users, logged.n_items, loss.dims, float(np.log(share / (1 - share))), generator
@@ -45,7 +43,8 @@ class DoublyRobustLoss(nn.Module):
     def forward(self, numbers: Tensor, batch: Batch) -> Tensor:
         labels = self.imputation(batch.users, batch.items).sigmoid()
         imputed = cross_entropy(numbers, labels.detach())
-        error, weights = cross_entropy(numbers[:, 0], batch.labels[:, 0]), self.item_weights[batch.items[:, 0]]
+        error = cross_entropy(numbers[:, 0], batch.labels[:, 0])
+        weights = self.logged_weights(batch.users, batch.items[:, :1])[:, 0]
         learned = cross_entropy(numbers[:, 0].detach(), labels[:, 0])
         return doubly_robust(imputed[:, 1:], imputed[:, 0], error, weights) + weights * (learned - error.detach()) ** 2
 

@@ -33,10 +33,10 @@ MEANINGS = dict.fromkeys(("value", "exposure_probability", "propensity"), "value
 NUMBERS = {name: pa.int64() if meaning == "position" else pa.float64() for name, meaning in MEANINGS.items()}
 
 
-def read_columns(source: Input, names: tuple[str, ...]) -> pa.Table:
-    """The named columns of a table, checked and cast."""
-    table = read_rows(source, names)
-    for name in names:
+def read_columns(source: Input, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
+    """The named columns of a table, and those optional ones that it has, checked and cast."""
+    table = read_rows(source, names, optional)
+    for name in table.column_names:
         _check_whole(source.path, source.columns.get(name, name), table.column(name))
     return table
 

@@ -23,19 +23,21 @@ from models.ensemble import EnsembleScorer, HeldOutParts, held_out_result, low_i
 from models.interactions import Interactions, read_random_set
 from models.keyed import id_keys
 from models.logged import Logged, logged_of
+from models.logged_propensity import RunPropensities, logged_propensity
 from models.losses import make_loss
 from models.plain_loss import plain_loss
 from models.processes import Processes
+from models.propensity import Given
 from models.samplers import Sampler, held_out_sampler, make_sampler
 from models.scorer import Scorer
 from models.spec.baselines import Baseline
 from models.spec.ensemble import Ensemble
-from models.spec.gradient import PAIRWISE, Backbone
+from models.spec.gradient import PAIRWISE, RANDOM_AUC, Backbone
 from models.spec.losses import AutoDebias, Mse
 from models.spec.samplers import AllPairs
 from models.spec.train import Model
 from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask, schedule_of
-from models.validation import HeldOutMetric
+from models.validation import HeldOutMetric, RandomAuc
 
 BASE_ROWS = 1 << 16  # rows of the sampler from which the average label is estimated
 
@@ -62,6 +64,7 @@ class Ground(NamedTuple):
     progress: Progress
     processes: Processes = Processes()
     unfinished: Unfinished | None = None  # None: no checkpoints
+    propensities: RunPropensities | None = None  # of the run's stage propensity
 
 
 class Learned(NamedTuple):
@@ -150,9 +153,11 @@ def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
     backbone = make_backbone(model, seen, base, generator_of(seed, "init")).to(ground.device)
     held_out = make_sampler(held_out_sampler(model.sampler), kept_back, logged)
     has_held_out = len(held_out.epoch(generator_of(seed, "held-out"))) > 0
-    metric = (
-        HeldOutMetric(model.name, model.stop_on, seen, kept_back) if model.stop_on != "loss" and has_held_out else None
-    )
+    metric: HeldOutMetric | RandomAuc | None = None
+    if isinstance(model.loss, AutoDebias) and model.stop_on == RANDOM_AUC:
+        metric = RandomAuc(model.name, _random_set(model.loss, ground)[1])
+    elif model.stop_on != "loss" and has_held_out:
+        metric = HeldOutMetric(model.name, model.stop_on, seen, kept_back)
     return Task(
         backbone,
         _loss(model, seen, ground, schedule_of(model, training).batch_size).to(ground.device),
@@ -165,9 +170,26 @@ def _task(model: Backbone, logged: Logged, ground: Ground) -> Task:
 def _loss(model: Backbone, seen: Logged, ground: Ground, rows: int) -> TrainingLoss:
     """The loss, with the weights that the training pairs give it."""
     if isinstance(model.loss, AutoDebias):
-        random = logged_of(read_random_set(model.loss.random, ground.data), ground.positive)
-        return AutoDebiasLoss(model.loss, seen, random, rows)
-    return make_loss(model.loss, seen, generator_of(ground.seed, "loss"))
+        return AutoDebiasLoss(model.loss, seen, _random_set(model.loss, ground)[0], rows)
+    spec = model.loss.propensity
+    p = logged_propensity(spec, ground.data, ground.propensities)
+    given = None
+    if spec is not None and p is not None:
+        given = Given(ground.data.users, ground.data.items, p, spec.floor)
+    return make_loss(model.loss, seen, generator_of(ground.seed, "loss"), given)
+
+
+def _random_set(loss: AutoDebias, ground: Ground) -> tuple[Logged, Logged]:
+    """The random pairs to learn weights from, and those that judge when to stop."""
+    random = logged_of(read_random_set(loss.random, ground.data), ground.positive)
+    users, items = id_keys(ground.data.user_ids)[random.users], id_keys(ground.data.item_ids)[random.items]
+    held = held_out_mask(ground.seed, users, items, loss.held_out)
+    if not held.size or held.all():
+        raise DataError(
+            f"{loss.random.path}: of {len(held):,} random pairs all are held out, so that AutoDebias has none to learn its "
+            "weights from. Give more random pairs, or lower loss.held_out."
+        )
+    return random.where(~held), random.where(held)
 
 
 def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:

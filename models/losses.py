@@ -8,7 +8,7 @@
             m the number of positives of the item over that of the top item
     dr      models/doubly_robust.py
 
-With `propensity` a logged pair has weight w_i = c / p_i, with c such that the mean over logged pairs is 1; a drawn pair
+With `propensity` a logged pair has weight w = c / p, with c such that the mean over logged pairs is 1; a drawn pair
 has weight 1, because the log did not select it; a comparison has the weight of its positive [Schnabel et al. 2016]
 eq. 10. With `residual_correlation` each batch adds lambda |corr(l, n)|, where l are the losses of its rows and n the
 numbers of logged pairs of their logged items [Boratto, Fenu, Marras 2021] eq. 7; it adds 0 if l or n is constant.
@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, elu, logsigmoi
 from models.batch import Batch
 from models.doubly_robust import DoublyRobustLoss
 from models.logged import Logged
-from models.propensity import inverse_weights, item_propensity
+from models.propensity import Given, LoggedWeights
 from models.spec import losses as spec
 
 Weighted = spec.Bce | spec.Mse | spec.Bpr | spec.Hinge | spec.PopularityDeconfounding
@@ -31,20 +31,14 @@ Weighted = spec.Bce | spec.Mse | spec.Bpr | spec.Hinge | spec.PopularityDeconfou
 class WeightedLoss(nn.Module):
     """A pointwise or pairwise loss, with weights per logged item and Boratto's penalty."""
 
-    item_weights: Tensor
     popularity: Tensor
     share: Tensor
 
-    def __init__(self, loss: Weighted, logged: Logged) -> None:
+    def __init__(self, loss: Weighted, logged: Logged, given: Given | None = None) -> None:
         super().__init__()
         self.spec = loss
         counts, positives = logged.item_counts(), logged.positives().item_counts()
-        weights = (
-            inverse_weights(item_propensity(counts, loss.propensity), counts)
-            if loss.propensity
-            else np.ones(logged.n_items)
-        )
-        self.register_buffer("item_weights", torch.from_numpy(weights.astype(np.float32)))  # (n_items,)
+        self.logged_weights = LoggedWeights(logged, loss.propensity, given)
         self.register_buffer("popularity", torch.from_numpy(counts.astype(np.float32)))  # (n_items,)
         share = (positives / max(positives.max(initial=0), 1)).astype(np.float32)  # (n_items,)
         self.register_buffer("share", torch.from_numpy(share))
@@ -80,13 +74,13 @@ class WeightedLoss(nn.Module):
         """Weights of pairs, (n, k)."""
         if self.spec.propensity is None:
             return batch.weights
-        return torch.where(batch.logged, self.item_weights[batch.items], 1.0) * batch.weights
+        return torch.where(batch.logged, self.logged_weights(batch.users, batch.items), 1.0) * batch.weights
 
     def _comparison_weights(self, batch: Batch) -> Tensor:
         """Weights of comparisons, (n, k - 1)."""
         if self.spec.propensity is None:
             return batch.weights[:, 1:]
-        return self.item_weights[batch.items[:, :1]] * batch.weights[:, 1:]
+        return self.logged_weights(batch.users, batch.items[:, :1]) * batch.weights[:, 1:]
 
 
 def correlation(left: Tensor, right: Tensor) -> Tensor:
@@ -97,9 +91,9 @@ def correlation(left: Tensor, right: Tensor) -> Tensor:
 
 
 def make_loss(
-    loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator
+    loss: Weighted | spec.DoublyRobust, logged: Logged, generator: torch.Generator, given: Given | None = None
 ) -> WeightedLoss | DoublyRobustLoss:
-    """The loss that a config names, with weights computed from the logged pairs."""
+    """The loss that a config names, with weights computed from the logged pairs, or from their given propensities."""
     if isinstance(loss, spec.DoublyRobust):
-        return DoublyRobustLoss(loss, logged, generator)
-    return WeightedLoss(loss, logged)
+        return DoublyRobustLoss(loss, logged, generator, given)
+    return WeightedLoss(loss, logged, given)

@@ -34,7 +34,7 @@ def plain_loss(
     rows, sums, n = sampler.epoch(generator), [], 0
     with torch.no_grad():
         for at in range(0, len(rows), ROWS):
-            batch = sampler.batch(rows[at : at + ROWS], generator, _no_score).to(loss.item_weights.device)
+            batch = sampler.batch(rows[at : at + ROWS], generator, _no_score).to(loss.popularity.device)
             losses = loss(backbone(batch.users, batch.items).float(), batch)
             sums.append(losses.sum().item())
             n += losses.numel()

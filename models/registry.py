@@ -77,7 +77,7 @@ REGISTRY: dict[str, Composition] = {
     "mlp": _gradient({"kind": "mlp", **POINTWISE}, "[He et al. 2017] eq. 10", layers=(1, 2, 3)),
     "neumf": _gradient({"kind": "neumf", **POINTWISE}, "[He et al. 2017] eq. 12", dims=DIMS),
     "lightgcn": _gradient(
-        {"kind": "lightgcn", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
+        {"kind": "lightgcn", "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
         "[He et al. 2020]",
         dims=DIMS,
         layers=(1, 2, 3),
@@ -86,7 +86,7 @@ REGISTRY: dict[str, Composition] = {
     "simgcl": _gradient(
         {"kind": "simgcl", **GRAPH, "loss": {"kind": "bpr"}, "sampler": NOT_SHOWN},
         "[Yu et al. 2022]",
-        contrast=(0.1, 0.2, 0.5, 1.0),
+        contrast=(0.05, 0.1, 0.2, 0.5, 1.0),
         weight_decay=GRAPH_DECAYS,
     ),
     "rvae": _gradient(
@@ -141,9 +141,9 @@ REGISTRY: dict[str, Composition] = {
         {"kind": "ensemble", "base": {**STOPPING, **BPR}}, "[bqs] section 3.6, E", {"delta": (0.05, 0.2, 0.5, 0.75)}
     ),
     "mf_autodebias": _gradient(
-        {"kind": "mf", "loss": {"kind": "autodebias"}, "sampler": {"kind": "all_pairs"}},
+        {"kind": "mf", "stop_on": "random_auc", "loss": {"kind": "autodebias"}, "sampler": {"kind": "all_pairs"}},
         "[Chen et al. 2021] eqs 13 to 16; name the small random set in loss.random",
-        **{"loss.meta_learning_rate": RATES},
+        **{"loss.logged_learning_rate": RATES, "loss.all_learning_rate": RATES},
     ),
 }
 

@@ -20,6 +20,7 @@ from eval_engine.positive import Positive
 from models.interactions import Interactions, read_interactions
 from models.item_classes import Bounds, with_classes
 from models.logged import logged_of
+from models.logged_propensity import RunPropensities
 from models.made_from import hash_of, trained_from
 from models.processes import Processes, joined
 from models.ranks_table import make_ranks_table, ranked_from
@@ -59,9 +60,11 @@ def train_all(
     run: "Run | None" = None,
     note: Callable[[Trial], None] = lambda trial: None,
     bounds: Bounds | None = None,
+    propensities: RunPropensities | None = None,
 ) -> list[Trial]:
     """Train and write every model that is not there yet. `run` is needed by models that write ranks; `note` is called
-    with each model's trial when it is done. bounds: of the run's popularity classes, None where it has none."""
+    with each model's trial when it is done. bounds: of the run's popularity classes; propensities: of its stage
+    propensity; None where it has none."""
     device = _device(spec.device)
     trials: list[Trial] = []
     with joined(device) as processes:
@@ -74,7 +77,7 @@ def train_all(
         counts = logged_of(data, positive).positives().item_counts() if bounds else None
         for named in spec.panel:
             model = named if bounds is None or counts is None else with_classes(named, bounds, counts)
-            made_from = trained_from(model, spec.seed_of(model), device, positive, data, digest)
+            made_from = trained_from(model, spec.seed_of(model), device, positive, data, digest, propensities)
             job = _job(model, made_from, layout, ranking if model.name in fused else None)
             there = _is_there(job, spec)
             processes.wait()  # all have looked before one of them changes it
@@ -83,7 +86,7 @@ def train_all(
             else:
                 from models.train_model import train_model
 
-                trials.append(train_model(job, spec, data, positive, progress, processes))
+                trials.append(train_model(job, spec, data, positive, progress, processes, propensities))
             if processes.first:
                 note(trials[-1])
     return trials

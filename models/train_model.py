@@ -22,6 +22,7 @@ from models.errors import TrainingError
 from models.fused import Ranked, write_fused
 from models.interactions import Interactions
 from models.learning import Ground, Learned, Unfinished, learn, low_name
+from models.logged_propensity import RunPropensities
 from models.made_from import hash_of
 from models.processes import Processes
 from models.score_table import Content, Layout, write_scores
@@ -34,13 +35,28 @@ CHECKPOINTS = "_checkpoints"  # in the folder of scores; Spark and Arrow read no
 
 
 def train_model(
-    job: Job, spec: Train, data: Interactions, positive: Positive, progress: Progress, processes: Processes
+    job: Job,
+    spec: Train,
+    data: Interactions,
+    positive: Positive,
+    progress: Progress,
+    processes: Processes,
+    propensities: RunPropensities | None = None,
 ) -> Trial:
     """Train and write one model; a trial of a search that fails is a trial with an error."""
     ground = Ground(
-        data, positive, spec.seed_of(job.model), device_of(spec.device), progress, processes, _unfinished(job, spec)
+        data,
+        positive,
+        spec.seed_of(job.model),
+        device_of(spec.device),
+        progress,
+        processes,
+        _unfinished(job, spec),
+        propensities,
     )
     started = time.monotonic()
+    if ground.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32: of matrix products on a GPU
     try:
         learned = _ranked(job, spec, ground) if isinstance(job.target, Ranking) else _scored(job, spec, ground)
     except (DataError, TrainingError) as error:

@@ -34,7 +34,7 @@ from models.processes import Processes
 from models.samplers import Sampler
 from models.spec.gradient import Gradient
 from models.used_rows import Used, compact, even_factors, penalised, tables_of, used_rows
-from models.validation import HeldOutMetric
+from models.validation import HeldOutMetric, RandomAuc
 
 SMALLEST, STEPS = 128, 10  # rows of a batch; steps of an epoch
 EPOCHS, LEAST_STEPS = 60, 3000  # at most, unless the config says how many epochs
@@ -51,7 +51,7 @@ class Task(NamedTuple):
     loss: TrainingLoss
     training: Sampler
     held_out: Sampler | None
-    metric: HeldOutMetric | None = None  # None: early stopping uses the held-out loss
+    metric: HeldOutMetric | RandomAuc | None = None  # None: early stopping uses the held-out loss
 
 
 class Step(NamedTuple):
@@ -262,14 +262,13 @@ class _Training:
 
     def _judge(self) -> None:
         """Computes the held-out result of the last epoch, and keeps its weights if it is the best so far."""
-        if self.task.held_out is None:
+        if self.task.metric:
+            result = -self.task.metric(self.task.backbone.scorer())
+        elif self.task.held_out:
+            result = self._held_out_loss(self.task.held_out)
+        else:
             self.best_epoch, self.best_step = len(self.losses), self.optimizer.t
             return
-        result = (
-            -self.task.metric(self.task.backbone.scorer())
-            if self.task.metric
-            else self._held_out_loss(self.task.held_out)
-        )
         result = self.processes.agreed(result)
         self.held_out.append(result)
         if result < min(self.held_out[:-1], default=math.inf):

@@ -1,15 +1,18 @@
-"""The metric of early stopping: recall@K or ndcg@K of held-out positives.
+"""The metric of early stopping: recall@K or ndcg@K of held-out positives, or the AUC of randomly exposed pairs.
 
 The list ranks all items but the training positives; of equal scores the lower position is first, NaN is last.
 
     recall@K = hits / held-out positives
     ndcg@K   = sum over hits of 1/log2(1 + rank), divided by that of the best list
 
-The metric is the mean over at most USERS users, the first by hash.
+    random_auc = share of the pairs of a positive and a negative that are scored in this order, ties count half
+
+The metric is the mean over at most USERS users, the first by hash; random_auc is of all their random pairs together.
 """
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.top_list import top_lists
@@ -61,6 +64,34 @@ class HeldOutMetric:
             return hits.sum(axis=1) / n_wanted
         gain = 1 / np.log2(np.arange(2, self.k + 2))
         return hits @ gain / np.cumsum(gain)[np.minimum(n_wanted, self.k) - 1]
+
+
+class RandomAuc:
+    """The AUC of random pairs."""
+
+    def __init__(self, model: str, random: Logged) -> None:
+        users = np.unique(random.users)
+        first = users[np.argsort(mix(users.astype(np.uint64)), kind="stable")[:USERS]]
+        self.pairs = random.where(np.isin(random.users, first))
+        positive = self.pairs.positive
+        if positive.all() or not positive.any():
+            raise DataError(
+                f"model {model}: stop_on random_auc needs liked and disliked pairs in the held-out part of the random set; "
+                f"of its {len(positive):,} pairs {int(positive.sum()):,} are liked. Give more random pairs, raise "
+                "loss.held_out, or stop on ndcg@10."
+            )
+
+    def __call__(self, scorer: Scorer) -> float:
+        """The AUC of the model's scores."""
+        users, rows = np.unique(self.pairs.users, return_inverse=True)
+        step = max(1, BLOCK_BYTES // (4 * self.pairs.n_items))
+        scores = np.empty(len(rows))
+        for at in range(0, len(users), step):
+            some = slice(*np.searchsorted(rows, (at, at + step)))
+            scores[some] = scorer.score_block(users[at : at + step])[rows[some] - at, self.pairs.items[some]]
+        ranks, positive = rankdata(np.nan_to_num(scores, nan=-np.inf)), self.pairs.positive
+        n = int(positive.sum())
+        return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n)))
 
 
 def _pair_indices(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

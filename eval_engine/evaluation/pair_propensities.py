@@ -10,8 +10,8 @@ from eval_engine.estimators.user_batch import Propensities
 from eval_engine.evaluation.spec import PropensityRule
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.kernels.xxhash64 import xxhash64
-from eval_engine.propensity.logistic import of_logits
-from eval_engine.propensity.naive_bayes import of_values
+from eval_engine.propensity.by_value import of_values
+from eval_engine.propensity.logits import of_logits
 from eval_engine.storage.keyed_table import loaded
 
 

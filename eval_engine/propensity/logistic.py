@@ -23,8 +23,6 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -51,16 +49,6 @@ class LogisticFit(NamedTuple):
         both = heldout.join(users, "user_id", "left").join(items, "item_id", "left")
         p = 1 / (1 + F.exp(-(F.col("_user") + F.col("_item"))))
         return both.withColumn(PROPENSITY, p).drop("_user", "_item")
-
-
-def of_logits(item: npt.ArrayLike, user: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The propensity of pairs from the logits of their items and users.
-
-    >>> of_logits([-2.0, 0.0], [2.0, -1000.0]).tolist()
-    [0.5, 0.0]
-    """
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-(np.asarray(item, float) + np.asarray(user, float))))
 
 
 class _Columns(NamedTuple):

@@ -17,6 +17,7 @@ GRAPH_DECAY = "as for all models, but less: the papers take 1e-4 and 1e-5; the m
 GRAPH_BATCH = "as for all models, but more: every step propagates along the whole graph, whatever the batch"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 HELD_OUT_METRIC = re.compile(r"(recall|ndcg)@([1-9]\d*)")
+RANDOM_AUC = "random_auc"
 
 
 def _check_name(name: str) -> str:
@@ -31,8 +32,8 @@ def _check_name(name: str) -> str:
 
 def _check_metric(metric: str) -> str:
     """Returns the metric's name if training can stop on it."""
-    if metric != "loss" and not HELD_OUT_METRIC.fullmatch(metric):
-        raise ValueError(f"stop_on {metric!r} is neither loss nor recall@K nor ndcg@K")
+    if metric not in ("loss", RANDOM_AUC) and not HELD_OUT_METRIC.fullmatch(metric):
+        raise ValueError(f"stop_on {metric!r} is neither loss nor recall@K nor ndcg@K nor {RANDOM_AUC}")
     return metric
 
 
@@ -72,9 +73,13 @@ class Gradient(Strict):
     )
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
     patience_steps: int = Field(300, ge=0, description="steps without a better held-out result: both have to pass")
-    validation_share: float = Field(0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping")
+    validation_share: float = Field(
+        0.1, ge=0, lt=1, description="share of logged pairs held out; 0: no early stopping, but by random_auc"
+    )
     stop_on: Annotated[str, AfterValidator(_check_metric)] = Field(
-        "loss", description="metric of the held-out pairs: loss, recall@K or ndcg@K"
+        "loss",
+        description="metric of the held-out pairs: loss, recall@K or ndcg@K; of autodebias also random_auc, the AUC of "
+        "that part of its random set which is held out",
     )
     precision: Literal["float32", "bfloat16", "auto"] = Field(
         "float32", description="of the forward pass; auto: bfloat16 if the device is a GPU that supports it"
@@ -100,6 +105,8 @@ class Gradient(Strict):
                 "losses dr and autodebias need sampler all_pairs, and it needs one of them; "
                 f"found {loss.kind} with {sampler.kind}"
             )
+        if self.stop_on == RANDOM_AUC and (not isinstance(loss, AutoDebias) or not loss.held_out):
+            raise ValueError(f"stop_on {RANDOM_AUC} needs loss autodebias with a held_out above 0, not {loss.kind}")
         if isinstance(sampler, Observed) and sampler.label == "value" and not isinstance(loss, Mse):
             raise ValueError(f"sampler observed with label: value needs loss mse, not {loss.kind}")
         return self

@@ -9,24 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from eval_engine.config import Input, Strict
-
-
-class PopularityPropensity(Strict):
-    """p_i = max(floor, (n_i / max n) ** power), n_i the number of the item's logged pairs."""
-
-    kind: Literal["popularity"] = "popularity"
-    power: float = Field(
-        default=0.25, ge=0, description="0: every propensity is 1; 1: exposure in proportion to the count"
-    )
-    floor: float = Field(
-        default=0.1, gt=0, le=1, description="the least propensity; caps the weight of a pair at 1 / floor"
-    )
+from models.spec.propensities import PopularityPropensity, Propensity
 
 
 class Debiasable(Strict):
     """Debiasing terms that every loss can have."""
 
-    propensity: PopularityPropensity | None = Field(
+    propensity: Propensity | None = Field(
         None, description="IPS: logged pairs have weight 1 / propensity, scaled to mean 1"
     )
     residual_correlation: float = Field(
@@ -78,7 +67,7 @@ class DoublyRobust(Strict):
     """
 
     kind: Literal["dr"] = "dr"
-    propensity: PopularityPropensity = PopularityPropensity()
+    propensity: Propensity = PopularityPropensity()
     dims: int = Field(32, ge=1, description="of the imputation model, a second matrix factorisation")
 
 
@@ -92,7 +81,22 @@ class AutoDebias(Strict):
     random: Input = Field(
         description="the small random set: user_id, item_id, value. Never the exposures that evaluate the model"
     )
-    meta_learning_rate: float = Field(0.001, gt=0, description="of the weights; the paper's grid is 1e-4 to 1e-1")
+    held_out: float = Field(
+        0.3,
+        ge=0,
+        lt=1,
+        description="share of the random set that nothing is learned from: stop_on random_auc judges by it",
+    )
+    logged_learning_rate: float = Field(
+        0.01, gt=0, description="of the weights of logged pairs; the authors take 1e-3 to 1e-2"
+    )
+    logged_decay: float = Field(
+        0.0, ge=0, description="L2 penalty of how far these weights are from their start, against the mean loss"
+    )
+    all_learning_rate: float = Field(0.01, gt=0, description="of the weights of all pairs; the authors take 1e-3")
+    all_decay: float = Field(0.0, ge=0, description="the same of the weights of all pairs")
+    label_learning_rate: float = Field(0.1, gt=0, description="of the imputed labels; the authors take 1e-1")
+    label_decay: float = Field(0.0, ge=0, description="the same of the imputed labels")
     assumed_learning_rate: float = Field(
         1.0, gt=0, description="of the assumed step; the weights are learned from the random set's loss after it"
     )

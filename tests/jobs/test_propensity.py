@@ -13,8 +13,8 @@ from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
 from eval_engine.positive import Positive
-from eval_engine.propensity.logistic import of_logits
-from eval_engine.propensity.naive_bayes import of_values
+from eval_engine.propensity.by_value import of_values
+from eval_engine.propensity.logits import of_logits
 from eval_engine.propensity.power_law import power_law
 from eval_engine.propensity.power_legacy import power_legacy
 from jobs import propensity

@@ -210,3 +210,23 @@ def test_a_search_trains_a_panel_notes_it_and_leaves_out_what_failed(small_run: 
 def test_nothing_to_train(small_run: Any) -> None:
     with pytest.raises(ConfigError, match="no train section"):
         train.run(load(str(small_run.write())), QUIET)
+
+
+def test_tasks_of_spark_have_a_gpu_where_the_config_says_cuda(
+    small_run: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    class Distributor:
+        def __init__(self, num_processes: int, local_mode: bool, use_gpu: bool) -> None:
+            asked.append((num_processes, use_gpu))
+
+        def run(self, *arguments: str) -> None:
+            asked.append(arguments[1:])
+
+    monkeypatch.setattr("pyspark.ml.torch.distributor.TorchDistributor", Distributor)
+    monkeypatch.setattr(SparkSession, "stop", lambda session: None)
+    for device in ("cpu", "cuda"):
+        config = as_trained(small_run, [{"kind": "random", "name": "r"}], "s", device=device)
+        train.on_spark(config, None, 3)
+    assert asked == [(3, False), ("--config", config), (3, True), ("--config", config)]

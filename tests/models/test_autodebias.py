@@ -1,16 +1,21 @@
 """AutoDebias: its loss and assumed step equal a computation by hand, and it learns from a random set."""
 
 import numpy as np
+import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from eval_engine.config import Input
+from eval_engine.errors import DataError
 from models.autodebias import AutoDebiasLoss
 from models.backbones.mf import MatrixFactorisation
 from models.batch import Batch
 from models.logged import Logged
 from models.processes import Processes
 from models.spec.losses import AutoDebias
+from models.spec.train import MODEL
+from models.validation import RandomAuc
 
 LOGGED = Logged(np.array([0, 0, 1]), np.array([0, 2, 1]), np.array([True, False, True]), np.array([5.0, 1, 5]), 2, 3)
 RANDOM = Logged(np.array([0, 1]), np.array([1, 2]), np.array([True, False]), np.array([5.0, 1]), 2, 3)
@@ -37,7 +42,8 @@ def test_matches_the_formula() -> None:
         for parameter in loss.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
     x = torch.tensor([[0.5, -1.0], [2.0, 0.3]])
-    a, b, c, c_all, e = loss.user, loss.item, loss.by_label, loss.by_logged, loss.label
+    a, b = torch.stack([loss.user1, loss.user2]) / 5, torch.stack([loss.item1, loss.item2]) / 5
+    c, c_all, e = loss.by_label / 5, loss.by_logged / 5, loss.label
     # row 0: logged (0, 2) disliked, drawn (0, 0), which is logged and liked
     # row 1: logged (1, 1) liked, drawn (1, 2), not logged
     first = torch.exp(a[0, 0] + b[0, 2] + c[0]) * error(x[0, 0], torch.tensor(0.0)) + torch.exp(
@@ -63,7 +69,8 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
             )
     batch = BATCH._replace(labels=BATCH.labels.double(), weights=BATCH.weights.double())
     taken: list[tuple[Tensor, ...]] = []
-    loss.optimizer.step = taken.append  # records the gradient instead of making a step
+    for part in loss.parts:
+        part.optimizer.step = taken.append  # records the gradients instead of making a step
     loss.learn(model, batch, torch.Generator().manual_seed(5), Processes())
     drawn = torch.randint(2, (2,), generator=torch.Generator().manual_seed(5))
 
@@ -78,7 +85,9 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
         return error(x, loss.random_labels[drawn]).mean().item()
 
     step = 1e-5
-    for parameter, gradient in zip(loss.optimizer.parameters, taken[0], strict=True):
+    parameters = [weight for part in loss.parts for weight in part.optimizer.parameters]
+    assert len(parameters) == len(list(loss.parameters()))
+    for parameter, gradient in zip(parameters, [one for some in taken for one in some], strict=True):
         flat = parameter.data.view(-1)
         for at in range(len(flat)):
             flat[at] += step
@@ -89,12 +98,57 @@ def test_the_meta_gradient_agrees_with_finite_differences() -> None:
             assert abs(gradient.reshape(-1)[at].item() - (above - below) / (2 * step)) < 1e-7
 
 
+def test_decay_pulls_each_part_to_its_start() -> None:
+    near, far = (made(label_decay=decay, logged_decay=decay) for decay in (10.0, 0.0))
+    model = MatrixFactorisation(2, 3, 2, 0.0, torch.Generator().manual_seed(1))
+    for loss in (near, far):
+        for _ in range(100):
+            loss.learn(model, BATCH, torch.Generator().manual_seed(0), Processes())
+    moved_near, moved_far = ((loss.label.detach() + 2).abs().max() for loss in (near, far))
+    assert moved_near < 0.2 < 2 < moved_far
+    assert near.by_label.abs().max() < far.by_label.abs().max()
+
+
+def test_random_auc_is_the_share_of_ordered_pairs() -> None:
+    rng = np.random.default_rng(4)
+    users, items = np.divmod(np.sort(rng.permutation(60)[:30]), 6)
+    random = Logged(users, items, rng.random(30) < 0.4, np.ones(30), 10, 6)
+    scores = rng.integers(0, 4, (10, 6)).astype(np.float32)  # with ties
+
+    class Fixed:
+        def score_block(self, users: np.ndarray) -> np.ndarray:
+            return scores[users]
+
+    of_pairs = scores[users, items]
+    better = [
+        (of_pairs[i] > of_pairs[j]) + (of_pairs[i] == of_pairs[j]) / 2
+        for i in np.flatnonzero(random.positive)
+        for j in np.flatnonzero(~random.positive)
+    ]
+    assert RandomAuc("m", random)(Fixed()) == pytest.approx(np.mean(better))
+    with pytest.raises(DataError, match=r"model m: stop_on random_auc needs liked and disliked.*of its 30 pairs 0 are"):
+        RandomAuc("m", random._replace(positive=np.zeros(30, bool)))
+
+
+def test_stop_on_random_auc_is_for_autodebias_only() -> None:
+    with pytest.raises(ValidationError, match="random_auc needs loss autodebias"):
+        MODEL.validate_python({"model": "bpr_mf", "stop_on": "random_auc"})
+    loss = {"random": {"path": "r"}, "held_out": 0}
+    with pytest.raises(ValidationError, match="with a held_out above 0"):
+        MODEL.validate_python({"model": "mf_autodebias", "loss": loss})
+
+
 def test_gives_more_weight_to_logged_pairs_that_the_random_set_confirms() -> None:
     n = 40  # all users like item 0 in the log and in truth, item 1 in the log only
     users = np.repeat(np.arange(n), 2)
     logged = Logged(users, np.tile([0, 1], n), np.ones(2 * n, bool), np.ones(2 * n), n, 3)
     random = Logged(users, np.tile([0, 1], n), np.tile([True, False], n), np.ones(2 * n), n, 3)
-    loss = AutoDebiasLoss(AutoDebias(random=Input(path="random"), meta_learning_rate=0.05), logged, random, 2 * n)
+    loss = AutoDebiasLoss(
+        AutoDebias(random=Input(path="random"), logged_learning_rate=0.25, all_learning_rate=0.25),
+        logged,
+        random,
+        2 * n,
+    )
     model = MatrixFactorisation(n, 3, 2, 0.0, torch.Generator().manual_seed(1))
     rows = torch.from_numpy(np.stack([logged.items, np.tile([2, 1], n)], axis=1))
     batch = Batch(
@@ -107,4 +161,4 @@ def test_gives_more_weight_to_logged_pairs_that_the_random_set_confirms() -> Non
     generator = torch.Generator().manual_seed(0)
     for _ in range(50):
         loss.learn(model, batch, generator, Processes())
-    assert loss.item[0, 0] > loss.item[0, 1] + 0.5
+    assert loss.item1[0] > loss.item1[1] + 2.5

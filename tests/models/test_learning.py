@@ -32,6 +32,7 @@ OWN: dict[str, dict[str, Any]] = {
     "simgcl": {"contrast": 0.01, "layers": 1},
     "mf_negs": {"sampler": {"hardest": 2, "drawn": 3}},
     "lightgcn_negs": {"sampler": {"hardest": 2, "drawn": 3}},
+    "mf_autodebias": {"stop_on": "loss"},  # of three random pairs the AUC is 1 at once
 }
 GRADIENT = [
     name

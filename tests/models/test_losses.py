@@ -158,7 +158,7 @@ def test_doubly_robust_gradients_reach_each_model_by_its_own_loss() -> None:
             )
     batch = BATCH._replace(labels=BATCH.labels.double(), weights=BATCH.weights.double())
     labels = loss.imputation(batch.users, batch.items).sigmoid().detach()
-    weights = loss.item_weights[batch.items[:, 0]].double()
+    weights = loss.logged_weights.item_weights[batch.items[:, 0]].double()
 
     def error(x: Tensor, y: Tensor) -> Tensor:
         return torch.nn.functional.binary_cross_entropy_with_logits(x, y, reduction="none")

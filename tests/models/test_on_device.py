@@ -198,6 +198,10 @@ def _updates(parts: Parts, on_host: dict[str, Used]) -> None:
     optimizer.settle()
     parts.backbone.project()
     assert on_cuda(*optimizer.parameters, *optimizer.first, *optimizer.second)
+    if isinstance(parts.loss, AutoDebiasLoss):
+        for part in parts.loss.parts:
+            part._replace(decay=0.1).step([torch.zeros_like(weight) for weight in part.optimizer.parameters])
+            assert on_cuda(*part.optimizer.parameters, *part.optimizer.first, *part.optimizer.second)
 
 
 def _scores(name: str, parts: Parts) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.propensity import inverse_weights, item_propensity
-from models.spec.losses import PopularityPropensity
+from models.spec.propensities import PopularityPropensity
 
 COUNTS = st.lists(st.integers(0, 1000), min_size=1, max_size=20).filter(any).map(np.array)
 

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.spec.gradient import MF
 from models.spec.losses import Bce
+from models.spec.propensities import PopularityPropensity
 from models.spec.samplers import Observed
 from models.spec.train import Model, Train
 
@@ -32,6 +33,17 @@ def test_tags_choose_the_types() -> None:
     assert isinstance(mf.sampler, Observed)
     assert spec.device == "cpu"
     assert spec.block_mb == 64
+
+
+def test_propensities_without_a_kind_are_those_of_popularity() -> None:
+    own = MF_IPS | {"loss": {"kind": "bce", "propensity": {"power": 0.5, "floor": 0.05}}}
+    (mf,) = Train.model_validate({"scores": "scores", "models": [own]}).models
+    assert isinstance(mf, MF)
+    assert isinstance(mf.loss, Bce)
+    assert mf.loss.propensity == PopularityPropensity(power=0.5, floor=0.05)
+    unknown = MF_IPS | {"loss": {"kind": "bce", "propensity": {"kind": "count"}}}
+    with pytest.raises(ValidationError, match="kind is popularity, naive_bayes, table or run"):
+        Train.model_validate({"scores": "scores", "models": [unknown]})
 
 
 def test_dumps_what_it_reads() -> None:

@@ -21,7 +21,8 @@ from models.learning import learn
 from models.progress import training_progress
 from models.spec.baselines import PositivePopularity, Random
 from models.spec.gradient import MF
-from models.spec.losses import Bce, PopularityPropensity
+from models.spec.losses import Bce
+from models.spec.propensities import PopularityPropensity
 from models.spec.samplers import Observed
 from models.spec.train import Train
 from models.train import train_all

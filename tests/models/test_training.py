@@ -18,7 +18,8 @@ from models.logged import Logged
 from models.losses import make_loss
 from models.samplers import Sampler, make_sampler
 from models.spec.gradient import MF, MLP
-from models.spec.losses import Bce, PopularityPropensity
+from models.spec.losses import Bce
+from models.spec.propensities import PopularityPropensity
 from models.spec.samplers import HardNegatives, Observed, UniformNegatives
 from models.training import Fit, Step, Task, fit, generator_of, held_out_mask, schedule_of
 from models.validation import HeldOutMetric

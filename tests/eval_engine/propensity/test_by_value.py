@@ -5,7 +5,7 @@ import pytest
 
 from eval_engine.errors import DataError
 from eval_engine.positive import Positive
-from eval_engine.propensity.naive_bayes import ValueCount, naive_bayes, of_values, one_weight
+from eval_engine.propensity.by_value import ValueCount, naive_bayes, of_values, one_weight
 
 COUNTS = {
     1.0: ValueCount(100, 500.0),
