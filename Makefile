@@ -88,7 +88,7 @@ endif
 bench-test-sets: $(READY)  ## draws of test sets from 100 M pairs, against a sort and a sample by Spark
 	@$(BIN)/python -m benchmarks.test_sets
 
-bench-design: $(READY)  ## designed exposures against uniform ones: variance, bias, coverage, predicted errors; a plan for 1 M users (25 minutes)
+bench-design: $(READY)  ## designed exposures against uniform ones: variance, bias, coverage, predicted errors; a plan for 1 M users (10 minutes)
 	@$(BIN)/python -m benchmarks.design
 	@$(BIN)/python -m benchmarks.design_scan
 

@@ -196,7 +196,8 @@ def group_of(world: Population, users: Ints, e: int, rng: np.random.Generator) -
     classes = np.searchsorted(np.quantile(p, (0.6, 0.9)), p)
     sizes = np.bincount(classes, minlength=len(CLASSES)).astype(np.float64)[:, None]
     counts = np.round(400 * world.popularity) + 1
-    listed = ListItems(counts[top], (classes[top] == 0) * 1.0, 20_000, np.repeat(sizes, users.size, 1))
+    novelty = -np.log2((counts[top] + 1) / 20_001)
+    listed = ListItems(counts[top], (classes[top] == 0) * 1.0, novelty, np.repeat(sizes, users.size, 1))
     lists = list_set(offsets, np.full(users.size, items, np.int32))
     labels = {
         "random": LabelSet(exposed(world, users, e, rng)),

@@ -99,9 +99,9 @@ def batch_of(users: npt.NDArray[np.int64], model: str, seed: int) -> tuple[UserB
     facts = RankFacts(offsets, np.ones(above.size), np.empty(0), above, np.zeros(above.size, np.int32), candidates)
     list_offsets = np.arange(users.size + 1) * K
     sizes = np.bincount(classes, minlength=3).astype(np.float64)[:, None]
-    items = ListItems(
-        counts[top.ravel()], (classes[top.ravel()] == 0) * 1.0, POPULATION, np.repeat(sizes, users.size, 1)
-    )
+    listed = top.ravel()
+    novelty = -np.log2((counts[listed] + 1) / (POPULATION + 1))
+    items = ListItems(counts[listed], (classes[listed] == 0) * 1.0, novelty, np.repeat(sizes, users.size, 1))
     labels = {"heldout": LabelSet(facts, np.ones(above.size, np.bool_)), "top": list_set(list_offsets, candidates)}
     lists = TopLists(list_offsets, top.ravel())
     of_value = np.array([VALUES.index(name) for name in CLASSES])[classes]

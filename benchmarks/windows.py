@@ -2,7 +2,7 @@
 
     make bench-windows                                     (python -m benchmarks.windows --scale 0.05 --repeats 1)
 
-3 models, 2,000 items, 200,000 users with 10 random exposures each. Six days have 15 % of the exposures each, the last
+3 models, 2,000 items, 600,000 users with 10 random exposures each. Six days have 15 % of the exposures each, the last
 one 10 %. Ours: rank and evaluate the last day, and add up the window of seven days. Theirs: rank and evaluate all
 exposures of the week as one run, from the same files. Both are the functions of the stages, in one Spark session that
 the runs of the six days have warmed; feedback is that of all users on both sides. The sides take turns, best of
@@ -37,7 +37,7 @@ from eval_engine.tables import COMPARISONS, ESTIMATES, MERGES, Table
 from jobs import evaluate, merge, rank
 from jobs.run_config import RunConfig
 
-MODELS, ITEMS, USERS, EXPOSURES, TRAINED = 3, 2_000, 200_000, 10, 10
+MODELS, ITEMS, USERS, EXPOSURES, TRAINED = 3, 2_000, 600_000, 10, 10
 METRICS = ("recall@10", "recall@100", "ndcg@10")
 BLOCKS, AT_ONCE = 20, 2_000  # the week in parts of 5 %; users that are drawn at once
 DAYS = (*(range(n, n + 3) for n in range(0, 18, 3)), range(18, 20))  # the blocks of users of each day

@@ -23,7 +23,7 @@ from eval_engine.kernels.gain import broken, gain_table, gained, gained_after, i
 from eval_engine.kernels.order_among_labels import Ahead, ahead, negatives_below, places_among
 from eval_engine.kernels.rank_facts import UNKNOWN, RankFacts
 from eval_engine.kernels.slice_order import SliceOrder
-from eval_engine.kernels.user_totals import ideal_totals, user_totals
+from eval_engine.kernels.user_totals import ideal_totals, totals_of_classes, totals_within, user_totals
 
 Doubles = npt.NDArray[np.float64]
 
@@ -50,8 +50,11 @@ class Labelled:
                 f"{positive.shape}"
             )
         self.facts, self.positive = facts, positive
-        self.offsets: Ints = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]  # of the positives
-        self.above, self.tied = facts.above[positive], facts.tied[positive]
+        self.offsets: Ints = facts.offsets  # of the positives
+        self.above, self.tied = facts.above, facts.tied
+        if not positive.all():
+            self.offsets = np.concatenate([[0], np.cumsum(positive)])[facts.offsets]
+            self.above, self.tied = facts.above[positive], facts.tied[positive]
         self.n_labelled = facts.n_labels.astype(np.float64)
         self.candidates = facts.candidates.astype(np.float64)
         # of each user: every candidate is labelled
@@ -73,6 +76,8 @@ class Labelled:
         self._parent = parent  # its sums hold for these users too
         self._sums: dict[tuple[str, str], dict[int, Doubles]] = {}  # by what is summed and tie policy, by cutoff
         self._some: tuple[Ints, Labelled] | None = None
+        self._active_some: dict[int, tuple[Ints, Labelled]] = {}  # by id of the users, which are kept
+        self._columns: dict[str, Any] = {}
         self._broken: dict[bool, Labelled] = {}
         self._active: dict[int, Ints] = {}
         self._active_views: dict[int, Labelled] = {}
@@ -116,8 +121,35 @@ class Labelled:
 
     def column(self, name: str) -> Any:
         """A number of each positive: a column of its item."""
-        values = self._root.columns[name]
-        return values[self._root.positive] if self._index is None else values[self._root.positive][self._index]
+        if name not in self._columns:
+            root = self._root
+            if self is not root:
+                values = root.column(name)
+            else:
+                values = root.columns[name] if root.positive.all() else root.columns[name][root.positive]
+            self._columns[name] = values if self._index is None else values[self._index]
+        return self._columns[name]
+
+    def within(self, k: int, column: str = "") -> Doubles:
+        """The sum of a column of items over each user's positives with fewer than k candidates above them; without a column
+        their number.
+        """
+        if self._parent is not None:
+            return self._parent.within(k, column)[self._chosen]
+
+        def totals(cutoffs: Sequence[int]) -> Doubles:
+            x = self.column(column) if column else np.empty(0)
+            return totals_within(self.offsets, self.above, x, np.array(cutoffs))
+
+        return self._at(f"within {column}", k, "", totals)
+
+    def within_classes(self, k: int, own: Ints, n_classes: int) -> Doubles:
+        """The number of each user's positives of each class with fewer than k candidates above them, (n_classes, n_users).
+        own: the class of each positive, -1 for none; always the same.
+        """
+        return self._at(
+            "classes", k, "", lambda ks: totals_of_classes(self.offsets, self.above, own, n_classes, np.array(ks))
+        )
 
     def active(self, k: int) -> Ints:
         """The numbers of the users with a positive that may be in the top k."""
@@ -138,8 +170,9 @@ class Labelled:
         """The users with a positive that is tied with another candidate, and their view: only their bounds differ from
         their value.
         """
-        ends = np.concatenate([[0], np.cumsum(self.tied > 0)])[self.offsets]
-        users = np.flatnonzero(np.diff(ends))
+        users = np.empty(0, np.int64)
+        if (self.tied > 0).any():
+            users = np.flatnonzero(np.diff(np.concatenate([[0], np.cumsum(self.tied > 0)])[self.offsets]))
         view = self.of(users)
         view._cutoffs = self._cutoffs  # other tie policies than the parent's sums
         return users, view
@@ -166,12 +199,18 @@ class Labelled:
         return self._broken[after]
 
     def of(self, users: Ints) -> "Labelled":
-        """The same for some users, in this order; cached until other users are requested."""
+        """The same for some users, in this order; kept until other users are requested, and for the active users of a
+        cutoff as long as this.
+        """
+        if id(users) in self._active_some:
+            return self._active_some[id(users)][1]
         if self._some is None or self._some[0] is not users:
             lengths = np.diff(self.offsets)[users]
             offsets = np.concatenate([[0], np.cumsum(lengths)])
             index = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
             self._some = users, self._view(users, offsets, index, True)
+            if any(users is one for one in self._active.values()):
+                self._active_some[id(users)] = self._some
         return self._some[1]
 
     def sliced(self, order: SliceOrder) -> "Labelled":

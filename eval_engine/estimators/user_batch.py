@@ -35,6 +35,8 @@ class TopLists(NamedTuple):
 
     offsets: Ints
     items: Ints  # xxhash64 of item_id
+    number: Ints | None = None  # of each item in keys, where all of them are known
+    keys: Ints | None = None  # xxhash64 of item_id
 
 
 class ListItems(NamedTuple):
@@ -42,12 +44,12 @@ class ListItems(NamedTuple):
 
     counts: Doubles  # of each item of the lists: training positives; NaN for items without a row
     low: Doubles  # of each item: 1 of class low, else 0
-    n_users: int  # with a training positive
+    novelty: Doubles  # of each item: -log2((count + 1) / (users with a training positive + 1))
     available: Doubles  # (n_classes, n_users): items of CLASSES that the user was not trained on
 
     def columns(self) -> Mapping[str, Doubles]:
         """The columns of the items of lists."""
-        return {"count": self.counts, "low": self.low, "novelty": -np.log2((self.counts + 1) / (self.n_users + 1))}
+        return {"count": self.counts, "low": self.low, "novelty": self.novelty}
 
 
 class Propensities(NamedTuple):

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eval_engine.estimators.user_batch import TopLists
 from eval_engine.evaluation.packed_rows import EVERYTHING, ITEMS, ROW
 from eval_engine.evaluation.spec import EvaluationSpec
 from eval_engine.kernels.arrays import Ints
+from eval_engine.kernels.user_totals import counts_within
 from eval_engine.statistics.bucket_sums import N_BUCKETS, add_denominators, bucket_of, no_sums
 
 MOST_PENDING = 1 << 22  # items and counts that are held before they are added up
@@ -37,14 +39,14 @@ class ListCounts:
 
     def add(self, bucket: Ints, top: TopLists) -> None:
         """Add users with their top lists."""
-        lengths = np.diff(top.offsets)
-        add_denominators(self._users, (lengths > 0).astype(np.float64), bucket)
-        place = np.arange(top.items.size) - np.repeat(top.offsets[:-1], lengths)
-        items, which = np.unique(top.items, return_inverse=True)
-        counts = np.stack(
-            [np.bincount(which.reshape(-1)[place < k], minlength=items.size) for k in self._cutoffs]
-        ).astype(np.int64)
-        self._pending.append((items, counts))
+        add_denominators(self._users, (np.diff(top.offsets) > 0).astype(np.float64), bucket)
+        number, keys = top.number, top.keys
+        if number is None or keys is None:
+            encoded = pa.array(top.items).dictionary_encode()
+            number, keys = encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
+        counts = counts_within(top.offsets, number, keys.size, np.array(self._cutoffs))
+        some = counts.any(axis=0)
+        self._pending.append((keys[some], counts[:, some]))
         if sum(counts.size for _, counts in self._pending) > MOST_PENDING:
             self._merge()
 

@@ -31,14 +31,19 @@ class SliceCodes:
         self.users, self.pairs = users, pairs
         self._positives = positives or {}
         self._orders: dict[tuple[str, tuple[int, ...]], SliceOrder] = {}
+        self._classes: dict[tuple[str, int], Ints] = {}
 
     def classes(self, label_set: str, slicing: int, numbers: Mapping[int, int]) -> Ints:
-        """The number of each positive's class, by the code of its slice in a slicing of items; -1 for other codes."""
-        codes = self._positives[label_set][slicing][0]
-        table = np.full(max([*numbers, int(codes.max(initial=0))], default=0) + 1, -1)
-        table[list(numbers)] = list(numbers.values())
-        found: Ints = table[codes]
-        return found
+        """The number of each positive's class, by the code of its slice in a slicing of items; -1 for other codes.
+        numbers: the same at every call.
+        """
+        key = label_set, slicing
+        if key not in self._classes:
+            codes = self._positives[label_set][slicing][0]
+            table = np.full(max([*numbers, int(codes.max(initial=0))], default=0) + 1, -1)
+            table[list(numbers)] = list(numbers.values())
+            self._classes[key] = table[codes]
+        return self._classes[key]
 
     def order(self, view: Labelled, slicings: tuple[int, ...]) -> SliceOrder:
         """The positives of a view by user and slice of some slicings: the same for every view of a label set."""

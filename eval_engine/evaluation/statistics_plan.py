@@ -40,6 +40,7 @@ from eval_engine.tables import STATISTICS
 AT_ONCE = 64 * 2**20  # bytes of ranks, or of packed rows, processed at once
 USERS_AT_ONCE = 1 << 14  # arrays of this size stay in the processor's cache; fewer users cost more calls
 SUMS_AT_ONCE = 1 << 20  # users times cutoffs: cached sums of each gain
+LISTED_AT_ONCE = 400_000  # items of top lists: several columns of them stay in the processor's cache
 TASK_BYTES = 64 * 2**20
 FEW_TASKS = 16  # minimum number of tasks, if there are as many files
 STATISTICS_COLUMNS = STATISTICS.row_ddl()
@@ -253,6 +254,8 @@ def user_metrics(ranks: DataFrame, spec: EvaluationSpec) -> DataFrame:
 def _by_model(batches: Iterable[pa.RecordBatch], spec: EvaluationSpec) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Batches of rows of one model, small enough to be processed at once."""
     at_once = min(USERS_AT_ONCE, SUMS_AT_ONCE // max(1, len(spec.cutoffs())))
+    if "top" in spec.needs:
+        at_once = min(at_once, max(1, LISTED_AT_ONCE // spec.list_cutoff))
     for batch in batches:
         models = pc.unique(batch.column("model")).to_pylist()
         for model in models:
@@ -292,7 +295,8 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
             list_set(top.offsets, rows.column("candidates").to_numpy(zero_copy_only=False)),
             ids,
         )
-        list_items = None if spec.popularity is None else _list_items(rows, top, spec)
+        if spec.popularity is not None:
+            list_items, top = _list_items(rows, top, spec)
     if "keys" in spec.needs:
         users = xxhash64(rows.column("user_id"))
         for name in {"top", "heldout"} & set(keys):
@@ -316,16 +320,22 @@ def _top_lists(lists: pa.Array, k: int) -> tuple[npt.NDArray[np.int64], pa.Array
     return offsets, ids
 
 
-def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> ListItems:
-    """What the run's popularity says of the items of lists, and of what each user was trained on."""
+def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> tuple[ListItems, TopLists]:
+    """What the run's popularity says of the items of lists, and of what each user was trained on; and the lists with the
+    numbers of their items.
+    """
     rule = spec.popularity
     assert rule is not None
     items, trained = loaded(rule.counts), loaded(rule.trained)
     place = items.rows(top.items)
-    count, low = (np.append(items.columns[name], missing)[place] for name, missing in (("count", np.nan), ("low", 0.0)))
+    counts, low = np.append(items.columns["count"], np.nan), np.append(items.columns["low"], 0.0)  # -1: the last
+    novelty = -np.log2((counts + 1) / (rule.n_users + 1))
     user = trained.rows(xxhash64(rows.column("user_id")))
     seen = np.stack([np.append(trained.columns[name], 0.0)[user] for name in CLASSES])
-    return ListItems(count, low, rule.n_users, np.array(rule.sizes, np.float64)[:, None] - seen)
+    available = np.array(rule.sizes, np.float64)[:, None] - seen
+    if place.min(initial=0) >= 0:
+        top = top._replace(number=place, keys=items.keys.ids)
+    return ListItems(counts[place], low[place], novelty[place], available), top
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

@@ -263,15 +263,17 @@ class _GroupSums:
             return
         for n, metric in enumerate(metrics):
             active = view.active(metric.k)
-            some, named = view.of(active), active if isinstance(users, slice) else users[active]
+            everyone = active.size == view.n_users
+            some, chosen = (view, slice(None)) if everyone else (view.of(active), active)
+            named = users if everyone else active if isinstance(users, slice) else users[active]
             terms = self._terms(batch, some, named, metric)
-            if not np.array_equal(terms.denominator, denominator[active]):
+            if not np.array_equal(terms.denominator, denominator[chosen]):
                 raise ValueError(
                     f"{self._formula}: the denominators of its terms at {metric} are not those that it declares"
                 )
             for sums, rows, bounded in places:
                 bounds = self._bounds(batch, some, named, terms, metric) if bounded else None
-                add_numerators(sums.cell(n), terms, bounds, rows[..., active])
+                add_numerators(sums.cell(n), terms, bounds, rows[..., chosen])
             self._keep(terms.numerator, denominator, active, metric, compared, values)
 
     def _add_scaled(

@@ -12,6 +12,7 @@ from eval_engine.kernels.arrays import Ints
 from eval_engine.kernels.compiled import compiled
 
 FEW = 32  # positives of a user up to which insertion is the fastest sort
+COUNTED = 4  # codes per positive up to which positives are sorted by counting
 
 
 class SliceOrder(NamedTuple):
@@ -29,13 +30,14 @@ def slice_order(offsets: Ints, codes: Ints) -> SliceOrder:
     """
     most = int((codes >= 0).sum())
     users, slices, ends, index = (np.empty(most + extra, np.int64) for extra in (0, 0, 1, 0))
-    n = _grouped(offsets, np.ascontiguousarray(codes), users, slices, ends, index)
+    counts = np.zeros(int(codes.max(initial=0)) + 2, np.int64)
+    n = _grouped(offsets, np.ascontiguousarray(codes), users, slices, ends, index, counts)
     return SliceOrder(users[:n], slices[:n], ends[: n + 1], index)
 
 
 @compiled
-def _grouped(offsets, codes, users, slices, ends, index):  # type: ignore[no-untyped-def]
-    at, n = 0, 0
+def _grouped(offsets, codes, users, slices, ends, index, counts):  # type: ignore[no-untyped-def]
+    at, n, n_codes = 0, 0, counts.size - 1
     ends[0] = 0
     for user in range(offsets.size - 1):
         first, last = offsets[user], offsets[user + 1]
@@ -52,6 +54,19 @@ def _grouped(offsets, codes, users, slices, ends, index):  # type: ignore[no-unt
                         place -= 1
                     index[place] = p
                     at += 1
+            elif n_codes <= COUNTED * (last - first):
+                counts[:] = 0
+                for p in range(first, last):
+                    counts[codes[row, p] + 1] += 1  # -1: the first, which is not kept
+                place, counts[0] = at, 0
+                for code in range(1, n_codes + 1):
+                    counts[code], place = place, place + counts[code]
+                for p in range(first, last):
+                    code = codes[row, p] + 1
+                    if code:
+                        index[counts[code]] = p
+                        counts[code] += 1
+                at = place
             else:
                 order = np.argsort(codes[row, first:last], kind="mergesort")
                 for i in order:

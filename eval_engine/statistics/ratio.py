@@ -82,8 +82,10 @@ def estimate(sums: RatioSums, confidence: float, of: Range = UNKNOWN_RANGE) -> E
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, found {confidence}")
     value, error = ratio(sums)
+    if math.isnan(value):  # undefined: the one NaN, so that such estimates are equal
+        return Estimate(math.nan, math.nan, math.nan, math.nan, sums.n_users, sums.n_left_out, sums.n_unknown)
     low, high = interval(value, error, effective_users(sums), sums.n_users - 1, confidence, of)
-    return Estimate(value, error, float(low), float(high), sums.n_users, sums.n_left_out, sums.n_unknown)
+    return Estimate(value, error, float(low), float(high), sums.n_users, sums.n_left_out)
 
 
 def ratio(sums: RatioSums) -> tuple[float, float]:

@@ -34,9 +34,7 @@ ClassOf = Callable[[str], Ints]
 def recommended_by_class(batch: UserBatch, view: Labelled, class_of: ClassOf, k: int, ties: str) -> Terms:
     """The items of each class in the list, and the items of the class that the user was not trained on."""
     assert batch.list_items is not None
-    own = class_of("top")
-    inside = view.above < k
-    hits = np.stack([user_totals(view.offsets, inside & (own == g)) for g in range(len(CLASSES))])
+    hits = view.within_classes(k, class_of("top"), len(CLASSES))
     some = view.n_labelled > 0
     return Terms(np.where(some, hits, 0.0), np.where(some, batch.list_items.available, 0.0))
 

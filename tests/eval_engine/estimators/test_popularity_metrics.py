@@ -39,7 +39,10 @@ def batch() -> UserBatch:
     above, tied = (np.array([one[n] for one in flat], np.int32) for n in (1, 2))
     facts = RankFacts(np.cumsum([0, *map(len, HELD)]), np.ones(4), np.empty(0), above, tied, candidates)
     labels = {"top": list_set(offsets, candidates), "heldout": LabelSet(facts, np.ones(4, np.bool_))}
-    return UserBatch(labels, list_items=ListItems(COUNT[items], (CLASS[items] == 0) * 1.0, 7, AVAILABLE))
+    return UserBatch(
+        labels,
+        list_items=ListItems(COUNT[items], (CLASS[items] == 0) * 1.0, -np.log2((COUNT[items] + 1) / 8), AVAILABLE),
+    )
 
 
 def class_of(name: str) -> np.ndarray:

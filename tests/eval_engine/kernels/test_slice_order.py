@@ -1,10 +1,11 @@
 """Positives grouped by user and slice agree with loops."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_engine.kernels.slice_order import FEW, slice_order
+from eval_engine.kernels.slice_order import COUNTED, FEW, slice_order
 
 
 def entries(offsets: np.ndarray, codes: np.ndarray) -> dict[tuple[int, int], list[int]]:
@@ -38,6 +39,8 @@ def test_matches_loops(lengths: list[int], n_rows: int, seed: int) -> None:
     check(lengths, np.where(drawn < 0, -1, drawn + 4 * np.arange(n_rows)[:, None]))
 
 
-def test_a_user_with_many_positives() -> None:
-    drawn = np.random.default_rng(0).integers(-1, 5, (2, 3 * FEW + 2))
-    check([1, 3 * FEW, 0, 1], np.where(drawn < 0, -1, drawn + 5 * np.arange(2)[:, None]))
+@pytest.mark.parametrize("n_codes", [5, COUNTED * 3 * FEW])  # counted, and too many codes for it
+def test_users_with_many_positives(n_codes: int) -> None:
+    lengths = [1, 3 * FEW, 0, 2 * FEW, 1]
+    drawn = np.random.default_rng(0).integers(-1, n_codes, (2, sum(lengths)))
+    check(lengths, np.where(drawn < 0, -1, drawn + n_codes * np.arange(2)[:, None]))
