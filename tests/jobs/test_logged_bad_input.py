@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from eval_engine.errors import ConfigError, DataError
-from eval_engine.propensity.logistic import of_logits
+from eval_engine.propensity.logits import of_logits
 from eval_engine.propensity.strata import strata_edges, strata_of
 from jobs import evaluate, propensity, rank
 from jobs.cli import load

@@ -20,6 +20,7 @@ from eval_engine.lake.lake import Lake
 from eval_engine.tables import (
     AGREEMENT,
     BQS,
+    DESIGN_STUDY,
     ESTIMATES,
     EXPOSURE_PLAN,
     GATES,
@@ -65,7 +66,8 @@ OTHERS = (
     POPULARITY_CLASSES,
     BQS,
     EXPOSURE_PLAN,
-)  # tests/jobs/: test_popularity.py, test_bqs.py, test_design.py, test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py, test_gate.py
+    DESIGN_STUDY,
+)  # tests/jobs/: test_popularity.py, test_bqs.py, test_design.py, test_design_study.py, test_train.py, test_study.py, test_readers.py, test_propensity.py, test_test_sets.py, test_gate.py
 EVALUATED = [table for table in TABLES if table.rules and table not in OTHERS]
 NO_SPARK: Any = None
 RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config": "{}", "versions": {}, "outputs": {}}
