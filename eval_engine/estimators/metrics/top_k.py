@@ -1,7 +1,5 @@
 """Sums over the first k items of each user's list, the list as a label set (estimators/lists.py)."""
 
-import numpy as np
-
 from eval_engine.estimators.estimator import Doubles
 from eval_engine.estimators.labelled import Labelled
 
@@ -11,8 +9,3 @@ POPULARITY = frozenset({"popularity"})
 def top_total(labelled: Labelled, k: int, column: str = "") -> Doubles:
     """The sum of a column of items over the first k items of each list; without a column their number."""
     return labelled.within(k, column)
-
-
-def with_list(labelled: Labelled) -> Doubles:
-    """1 for each user with a list, else 0."""
-    return (labelled.n_labelled > 0).astype(np.float64)
