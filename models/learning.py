@@ -29,6 +29,7 @@ from models.plain_loss import plain_loss
 from models.processes import Processes
 from models.propensity import Given
 from models.samplers import Sampler, held_out_sampler, make_sampler
+from models.schedule import schedule_of
 from models.scorer import Scorer
 from models.spec.baselines import Baseline
 from models.spec.ensemble import Ensemble
@@ -36,7 +37,7 @@ from models.spec.gradient import PAIRWISE, RANDOM_AUC, Backbone
 from models.spec.losses import AutoDebias, Mse
 from models.spec.samplers import AllPairs
 from models.spec.train import Model
-from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask, schedule_of
+from models.training import Fit, Step, Task, TrainingLoss, fit, generator_of, held_out_mask
 from models.validation import HeldOutMetric, RandomAuc
 
 BASE_ROWS = 1 << 16  # rows of the sampler from which the average label is estimated

@@ -1,8 +1,7 @@
 """The one training loop: mini-batches, Adam, early stopping on held-out pairs, checkpoints.
 
-The schedule counts steps, so that it holds for any number of pairs. Left out, the batch size is a power of two with
-which an epoch has at least STEPS steps, if batches have SMALLEST rows or more; there are EPOCHS epochs, or as many as
-LEAST_STEPS steps take; weight decay is DECAY / sqrt(positives), at most LARGEST_DECAY. Early stopping needs `patience` epochs and `patience_steps` steps without a better result.
+Batch size, epochs and weight decay are those of models/schedule.py. Early stopping needs `patience` epochs and
+`patience_steps` steps without a better result.
 
 A pair is held out if hash(seed, user, item) is below the share, so other pairs do not change whether it is. Each epoch
 draws from a generator seeded by (seed, epoch): a run on CPU always gives the same weights bit for bit, also if it was
@@ -32,13 +31,11 @@ from models.keyed import Keys, combine, seed_key, stream_seed, unit
 from models.losses import WeightedLoss
 from models.processes import Processes
 from models.samplers import Sampler
+from models.schedule import schedule_of
 from models.spec.gradient import Gradient
-from models.used_rows import Used, compact, even_factors, penalised, tables_of, used_rows
+from models.used_rows import Used, compact, even_factors, penalised, rows_of_past, tables_of, used_rows
 from models.validation import HeldOutMetric, RandomAuc
 
-SMALLEST, STEPS = 128, 10  # rows of a batch; steps of an epoch
-EPOCHS, LEAST_STEPS = 60, 3000  # at most, unless the config says how many epochs
-DECAY, LARGEST_DECAY = 4.5, 0.1  # weight decay: times the root of the number of training positives; at most
 READ = 50  # steps between two looks at the loss on a GPU: each look waits for the device
 FEW_STEPS, HARDLY = 100, 0.01  # below these, a warning: steps; share by which the loss fell
 TrainingLoss = WeightedLoss | DoublyRobustLoss | AutoDebiasLoss
@@ -71,25 +68,6 @@ class Fit(NamedTuple):
     losses: tuple[float, ...]  # per epoch, training
     held_out: tuple[float, ...]  # per epoch, smaller is better; empty without held-out pairs
     warning: str | None = None  # that the schedule was too short, or the model learned hardly anything
-
-
-class Schedule(NamedTuple):
-    """How long training takes at most, and the penalty of a batch's rows."""
-
-    batch_size: int
-    epochs: int
-    weight_decay: float
-
-
-def schedule_of(spec: Gradient, training: Sampler) -> Schedule:
-    """The spec's batch size, epochs and decay, or those that the numbers of rows and of positives give."""
-    n_rows = training.n_rows
-    size = spec.batch_size or min(spec.largest_batch, max(SMALLEST, 1 << max(0, (n_rows // STEPS).bit_length() - 1)))
-    steps = max(1, -(-n_rows // size))
-    decay = min(LARGEST_DECAY, DECAY / math.sqrt(max(1, training.n_positives)))
-    if spec.weight_decay is not None:
-        decay = spec.weight_decay
-    return Schedule(size, spec.epochs or max(EPOCHS, -(-LEAST_STEPS // steps)), decay)
 
 
 def held_out_mask(seed: int, users: Keys, items: Keys, share: float) -> npt.NDArray[np.bool_]:
@@ -143,7 +121,8 @@ class _Training:
             spec.learning_rate,
             [table.number for table in self.tables if table.lazy],
         )
-        self.factors = even_factors(task.training.uses())
+        uses = task.training.uses()
+        self.factors, self.past = even_factors(uses), rows_of_past(uses["item"]).to(self.device)
         self.losses: list[float] = []
         self.held_out: list[float] = []
         self.best: dict[str, Tensor] | None = None
@@ -204,7 +183,7 @@ class _Training:
         part = self.processes.part(len(rows))
         whole = self.task.training.batch(rows, generator, self._score)
         found = used_rows(whole, self.spec.by_pair, self.factors)
-        used = {side: rows.to(self.device) for side, rows in found.items()}
+        used = {side: rows.to(self.device) for side, rows in found.items()} | {"past": self.past}
         for table in self.tables:
             if table.lazy:
                 self.optimizer.catch_up(table.number, used[table.side].rows, hold=True)
@@ -240,7 +219,7 @@ class _Training:
                 added[number] = Rows(rows.rows, summed[number])
             elif len(summed[number]) != len(gradients[number]) or sent[number] is not gradients[number]:
                 added[number] = gradients[number].index_copy_(0, rows.rows, summed[number])
-            added[number] = penalised(added[number], table, rows, self.schedule.weight_decay)
+            added[number] = penalised(added[number], table, rows, self.schedule.decay[table.side])
         return added, mean
 
     @torch.no_grad()
@@ -310,7 +289,7 @@ class _Training:
             return (
                 f"model {name}: the loss hardly moved in {self.optimizer.t:,} steps, from {self.losses[0]:.4g} to "
                 f"{min(self.losses):.4g}. Raise learning_rate ({self.spec.learning_rate:g} now) or lower weight_decay "
-                f"({self.schedule.weight_decay:g} now)."
+                f"({max(self.schedule.decay.values()):g} now)."
             )
         return None
 

@@ -10,6 +10,9 @@ that is a mean over examples: the same decay means the same for 300 users and fo
 of the user, one of the item) where the loss is a mean over pairs; it is a logged item and the mean of the items drawn
 for it where the loss compares these or imputes labels. The layers of a network have no penalty.
 
+A parameter of a module named `past` has a row for each item of a history, and a batch reads the histories of its users:
+every step penalises all its rows, each as an item.
+
 A parameter of a module named `user` or `item` is such a table. It is updated lazily (models/adam.py) where a batch
 reads nothing of it but its own rows, and the table is LAZY times as long as a batch; the numbers are the same.
 """
@@ -57,6 +60,11 @@ def used_rows(batch: Batch, by_pair: bool, factors: dict[str, Tensor]) -> dict[s
     }
 
 
+def rows_of_past(uses: Tensor) -> Used:
+    """All rows of a table `past`, for the mean over the items that an example uses."""
+    return Used(torch.arange(len(uses)), torch.full((len(uses), 1), 1 / max(1, int((uses > 0).sum()))))
+
+
 def _used(index: Tensor, shares: Tensor, factors: Tensor) -> Used:
     """Each row once, with the sum of its shares, times its factor."""
     rows, place = index.unique(return_inverse=True)
@@ -64,10 +72,10 @@ def _used(index: Tensor, shares: Tensor, factors: Tensor) -> Used:
 
 
 class Table(NamedTuple):
-    """A parameter whose rows are users or items."""
+    """A parameter whose rows are users, items, or items of a history."""
 
     number: int  # among the parameters
-    side: str  # user or item
+    side: str  # user, item or past
     weight: Tensor
     read_by_row: bool  # its gradient is zero but for the batch's rows
     lazy: bool
@@ -79,12 +87,13 @@ def tables_of(modules: Sequence[nn.Module], by_row: bool, lazy: bool, batch_size
     for module in modules:
         for name, weight in module.named_parameters():
             parts = name.split(".")
-            if len(parts) > 1 and parts[-2] in ("user", "item"):
-                is_lazy = by_row and lazy and len(weight) >= LAZY * batch_size
+            if len(parts) > 1 and parts[-2] in ("user", "item", "past"):
+                own = by_row and parts[-2] != "past"
+                is_lazy = own and lazy and len(weight) >= LAZY * batch_size
                 owner = module.get_submodule(name.rsplit(".", 1)[0])
                 assert isinstance(owner, nn.Embedding)
                 owner.sparse = is_lazy  # the gradient of a lookup is then that of its rows
-                tables.append(Table(number, parts[-2], weight, by_row, is_lazy))
+                tables.append(Table(number, parts[-2], weight, own, is_lazy))
             number += 1
     return tables
 

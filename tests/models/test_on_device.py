@@ -33,7 +33,7 @@ from models.spec.ensemble import Ensemble
 from models.spec.losses import AutoDebias
 from models.spec.train import MODEL
 from models.training import TrainingLoss
-from models.used_rows import Used, compact, even_factors, penalised, tables_of, used_rows
+from models.used_rows import Used, compact, even_factors, penalised, rows_of_past, tables_of, used_rows
 
 CUDA = torch.device("cuda")
 N_USERS, N_ITEMS, ROWS = 40, 30, 64
@@ -142,7 +142,8 @@ def test_draw_step_and_score(name: str, fake: FakeTensorMode) -> None:
     parts = parts_of(name)
     order = parts.sampler.epoch(parts.generator)[:ROWS]
     real = parts.sampler.batch(order, parts.generator, lambda users, items: torch.zeros(items.shape))
-    used = used_rows(real, parts.spec.by_pair, even_factors(parts.sampler.uses()))
+    uses = parts.sampler.uses()
+    used = used_rows(real, parts.spec.by_pair, even_factors(uses)) | {"past": rows_of_past(uses["item"])}
     with fake:
         move(parts.backbone, fake)
         move(parts.loss, fake)
@@ -184,15 +185,18 @@ def _updates(parts: Parts, on_host: dict[str, Used]) -> None:
     used = {side: rows.to(CUDA) for side, rows in on_host.items()}
     tables = [table._replace(lazy=table.read_by_row) for table in tables_of([parts.backbone], True, True, 1)]
     assert tables
-    optimizer = Adam(list(parts.backbone.parameters()), 0.01, [table.number for table in tables])
+    lazy = [table.number for table in tables if table.lazy]
+    optimizer = Adam(list(parts.backbone.parameters()), 0.01, lazy)
     gradients: list[Tensor | Rows] = [torch.zeros_like(parameter) for parameter in optimizer.parameters]
     for table in tables:
         rows, gradient = used[table.side], gradients[table.number]
         assert isinstance(gradient, Tensor)
-        optimizer.catch_up(table.number, rows.rows, hold=True)
         dense = penalised(gradient, table, rows, 0.1)
         assert isinstance(dense, Tensor)
         assert on_cuda(dense)
+        if not table.lazy:
+            continue
+        optimizer.catch_up(table.number, rows.rows, hold=True)
         gradients[table.number] = penalised(Rows(rows.rows, compact(gradient, rows)), table, rows, 0.1)
     optimizer.step(gradients)
     optimizer.settle()

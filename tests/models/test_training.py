@@ -17,11 +17,12 @@ from models.keyed import id_keys, mix
 from models.logged import Logged
 from models.losses import make_loss
 from models.samplers import Sampler, make_sampler
-from models.spec.gradient import MF, MLP
+from models.spec.gradient import MF, MLP, SVDpp
 from models.spec.losses import Bce
 from models.spec.propensities import PopularityPropensity
 from models.spec.samplers import HardNegatives, Observed, UniformNegatives
-from models.training import Fit, Step, Task, fit, generator_of, held_out_mask, schedule_of
+from models.training import Fit, Step, Task, fit, generator_of, held_out_mask
+from models.used_rows import Used
 from models.validation import HeldOutMetric
 
 
@@ -286,21 +287,20 @@ def test_more_decay_makes_shorter_vectors() -> None:
     assert norms[0] > norms[1] > 2 * norms[2] > 0
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "size", "epochs", "decay"),
-    [
-        (0, 128, 3000, 0.1),
-        (40, 128, 3000, 0.1),
-        (5_000, 256, 150, 0.0636),
-        (28_000, 2048, 215, 0.0269),
-        (10**6, 2048, 60, 0.0045),
-    ],
-)
-def test_the_schedule_follows_from_the_number_of_rows(n_rows: int, size: int, epochs: int, decay: float) -> None:
-    pairs = Logged(*(np.zeros(n_rows, np.int64),) * 2, np.ones(n_rows, bool), np.ones(n_rows), 1, 1)
-    training = make_sampler(Observed(), pairs, pairs)
-    assert schedule_of(MF(name="m"), training) == (size, epochs, pytest.approx(decay, rel=1e-2))
-    assert schedule_of(MF(name="m", batch_size=7, epochs=2, weight_decay=0.5), training) == (7, 2, 0.5)
+def test_vectors_of_histories_have_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = some_log(500)
+    spec = SVDpp(name="m", dims=4, epochs=20, batch_size=20, weight_decay=0.1)
+
+    def norm() -> float:
+        backbone = make_backbone(spec, logged, 0.0, generator_of(0, "init"))
+        sampler = make_sampler(spec.sampler, logged, logged)
+        fit(Task(backbone, make_loss(spec.loss, logged, generator_of(0)), sampler, None), spec, 0, lambda step: None)
+        return float(backbone.get_parameter("past.weight").detach().norm())
+
+    with_penalty = norm()
+    no_rows = Used(torch.zeros(0, dtype=torch.int64), torch.zeros(0, 1))
+    monkeypatch.setattr("models.training.rows_of_past", lambda uses: no_rows)
+    assert with_penalty < 0.95 * norm()
 
 
 def test_patience_has_to_pass_in_steps_too() -> None:
