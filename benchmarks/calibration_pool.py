@@ -23,7 +23,15 @@ from eval_engine.estimators.metrics.parity import CLASSES
 from eval_engine.estimators.registry import ESTIMATORS, METRICS, formula, terms_of
 from eval_engine.estimators.stratified import STRATIFIED, STRATIFIED_BALANCED
 from eval_engine.estimators.test_set import COMBINED
-from eval_engine.estimators.user_batch import LabelSet, ListItems, Propensities, TopLists, UserBatch, list_set
+from eval_engine.estimators.user_batch import (
+    LabelSet,
+    Propensities,
+    TopLists,
+    UserBatch,
+    list_items,
+    list_set,
+    popularity_of,
+)
 from eval_engine.exposure_design.design import design_exposures
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.statistics.few_hits import Range
@@ -196,8 +204,8 @@ def group_of(world: Population, users: Ints, e: int, rng: np.random.Generator) -
     classes = np.searchsorted(np.quantile(p, (0.6, 0.9)), p)
     sizes = np.bincount(classes, minlength=len(CLASSES)).astype(np.float64)[:, None]
     counts = np.round(400 * world.popularity) + 1
-    novelty = -np.log2((counts[top] + 1) / 20_001)
-    listed = ListItems(counts[top], (classes[top] == 0) * 1.0, novelty, np.repeat(sizes, users.size, 1))
+    popularity = popularity_of(counts, (classes == 0) * 1.0, 20_000)
+    listed = list_items(top, popularity, np.repeat(sizes, users.size, 1))
     lists = list_set(offsets, np.full(users.size, items, np.int32))
     labels = {
         "random": LabelSet(exposed(world, users, e, rng)),

@@ -12,7 +12,7 @@ positives (sliced), and users without their positives (no_positives).
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,17 @@ from eval_engine.kernels.slice_order import SliceOrder
 from eval_engine.kernels.user_totals import ideal_totals, totals_of_classes, totals_within, user_totals
 
 Doubles = npt.NDArray[np.float64]
+
+
+class ItemTable(NamedTuple):
+    """Columns of the items of labelled pairs."""
+
+    names: tuple[str, ...]
+    values: Doubles  # (n_rows, n_columns): the named columns and perhaps more (kernels/user_totals.py)
+    row: Ints  # of each labelled pair
+
+
+NO_TABLE = ItemTable((), np.empty((0, 0)), np.empty(0, np.int32))
 
 
 class Labelled:
@@ -68,7 +79,8 @@ class Labelled:
         self._index: Ints | None = None  # indices of the positives in the root
         self._users: Ints | None = None  # indices of the users in the root
         self.label_set = ""  # its name, in a batch
-        self.columns: dict[str, Any] = {}  # numbers of each pair, by name: those of its item
+        self.columns: dict[str, Any] = {}  # numbers of each pair, by name
+        self.items: ItemTable = NO_TABLE
         self._begin(None)
 
     def _begin(self, parent: "Labelled | None") -> None:
@@ -120,7 +132,7 @@ class Labelled:
         return np.arange(self.above.size) if self._index is None else self._index
 
     def column(self, name: str) -> Any:
-        """A number of each positive: a column of its item."""
+        """A number of each positive."""
         if name not in self._columns:
             root = self._root
             if self is not root:
@@ -136,12 +148,22 @@ class Labelled:
         """
         if self._parent is not None:
             return self._parent.within(k, column)[self._chosen]
+        names, values, _ = self._root.items
 
         def totals(cutoffs: Sequence[int]) -> Doubles:
-            x = self.column(column) if column else np.empty(0)
-            return totals_within(self.offsets, self.above, x, np.array(cutoffs))
+            return totals_within(self.offsets, self.above, self._rows, values, np.array(cutoffs))
 
-        return self._at(f"within {column}", k, "", totals)
+        sums: Doubles = self._at("within", k, "", totals)[1 + names.index(column) if column else 0]
+        return sums
+
+    @property
+    def _rows(self) -> Ints:
+        """The row of each positive in the table of its item."""
+        root = self._root
+        row = root.items.row
+        if row.size and not root.positive.all():
+            row = row[root.positive]
+        return row if self._index is None or not row.size else row[self._index]
 
     def within_classes(self, k: int, own: Ints, n_classes: int) -> Doubles:
         """The number of each user's positives of each class with fewer than k candidates above them, (n_classes, n_users).

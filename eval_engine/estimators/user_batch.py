@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_engine.estimators.labelled import Labelled
+from eval_engine.estimators.labelled import NO_TABLE, ItemTable, Labelled
 from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.rank_facts import RankFacts
+from eval_engine.kernels.user_totals import COLUMNS
 
 Doubles = npt.NDArray[np.float64]
 
@@ -42,14 +43,26 @@ class TopLists(NamedTuple):
 class ListItems(NamedTuple):
     """What popularity says of the users' lists."""
 
-    counts: Doubles  # of each item of the lists: training positives; NaN for items without a row
-    low: Doubles  # of each item: 1 of class low, else 0
-    novelty: Doubles  # of each item: -log2((count + 1) / (users with a training positive + 1))
+    table: ItemTable  # count, low, novelty of the items of the lists
     available: Doubles  # (n_classes, n_users): items of CLASSES that the user was not trained on
 
-    def columns(self) -> Mapping[str, Doubles]:
-        """The columns of the items of lists."""
-        return {"count": self.counts, "low": self.low, "novelty": self.novelty}
+
+def popularity_of(count: Doubles, low: Doubles, n_users: int) -> Doubles:
+    """The columns of ListItems, (n_items + 1, COLUMNS); the last row is of items that are missing.
+
+    count      training positives; NaN where missing
+    low        1 of class low, else 0
+    novelty    -log2((count + 1) / (users with a training positive + 1))
+    """
+    found = np.zeros((count.size + 1, COLUMNS))
+    found[:, 0], found[:-1, 1] = np.append(count, np.nan), low
+    found[:, 2] = -np.log2((found[:, 0] + 1) / (n_users + 1))
+    return found
+
+
+def list_items(row: Ints, popularity: Doubles, available: Doubles) -> ListItems:
+    """row: of each item of the lists in `popularity_of`, -1 where missing."""
+    return ListItems(ItemTable(("count", "low", "novelty"), popularity, row), available)
 
 
 class Propensities(NamedTuple):
@@ -95,8 +108,8 @@ class UserBatch:
 
         def make(own: LabelSet) -> Labelled:
             view = Labelled(own.facts, own.positive, True, self.cutoffs)
-            view.columns = {} if self.list_items is None else dict(self.list_items.columns())
-            view.columns |= {} if own.key is None else {"key": own.key}
+            view.columns = {} if own.key is None else {"key": own.key}
+            view.items = NO_TABLE if self.list_items is None else self.list_items.table
             return view
 
         return self._view("lists", "top", make)

@@ -135,6 +135,7 @@ class _Lookups:
         table = loaded(self._spec.item_tables[slicing.table])
         key = ("item", slicing.table, name)
         if key not in self._rows:
-            ids = self._items[name].filter(pa.array(_positives(self._labels[name])))
+            positive = _positives(self._labels[name])
+            ids = self._items[name] if positive.all() else self._items[name].filter(pa.array(positive))
             self._rows[key] = table.rows(xxhash64(ids))
         return table.codes(slicing.name, self._rows[key], slicing.n_codes - 1)

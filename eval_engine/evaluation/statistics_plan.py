@@ -8,7 +8,7 @@ users nor items. Only the columns that the requested estimators need are read.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,15 @@ from pyspark.sql import functions as F
 
 from eval_engine.errors import DataError
 from eval_engine.estimators.metrics.parity import CLASSES
-from eval_engine.estimators.user_batch import LabelSet, ListItems, TopLists, UserBatch, list_set
+from eval_engine.estimators.user_batch import (
+    LabelSet,
+    ListItems,
+    TopLists,
+    UserBatch,
+    list_items,
+    list_set,
+    popularity_of,
+)
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.packed_rows import PACKED, unpacked_size
 from eval_engine.evaluation.pair_propensities import pair_propensities
@@ -33,7 +41,7 @@ from eval_engine.kernels.xxhash64 import xxhash64
 from eval_engine.spark.task_sizes import FEW_PARTITIONS, assign_tasks
 from eval_engine.spark.worker_process import prepare_worker
 from eval_engine.spark.worker_types import Plan, Worker
-from eval_engine.storage.keyed_table import loaded
+from eval_engine.storage.keyed_table import KeyedTable, loaded
 from eval_engine.storage.stored_file import open_file
 from eval_engine.tables import STATISTICS
 
@@ -286,7 +294,7 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
             for name, ids in keys.items():
                 labels[name] = labels[name]._replace(item=own.rows(xxhash64(ids)))
     top = None
-    list_items = None
+    listed = None
     if spec.with_lists():
         offsets, ids = _top_lists(rows.column("top_items"), spec.list_cutoff)
         top = TopLists(offsets, xxhash64(ids))
@@ -296,7 +304,7 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
             ids,
         )
         if spec.popularity is not None:
-            list_items, top = _list_items(rows, top, spec)
+            listed, top = _list_items(rows, top, spec)
     if "keys" in spec.needs:
         users = xxhash64(rows.column("user_id"))
         for name in {"top", "heldout"} & set(keys):
@@ -305,7 +313,7 @@ def user_batch(rows: pa.RecordBatch, spec: EvaluationSpec) -> tuple[UserBatch, S
     propensities = None
     if spec.propensity is not None and "heldout" in labels:
         propensities = pair_propensities(rows, spec.propensity, labels["heldout"].facts, keys.get("heldout"))
-    batch = UserBatch(labels, spec.cutoffs(), top, item, propensities, list_items)
+    batch = UserBatch(labels, spec.cutoffs(), top, item, propensities, listed)
     return batch, slice_codes(rows, spec, labels, keys, propensities)
 
 
@@ -328,14 +336,19 @@ def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> tu
     assert rule is not None
     items, trained = loaded(rule.counts), loaded(rule.trained)
     place = items.rows(top.items)
-    counts, low = np.append(items.columns["count"], np.nan), np.append(items.columns["low"], 0.0)  # -1: the last
-    novelty = -np.log2((counts + 1) / (rule.n_users + 1))
     user = trained.rows(xxhash64(rows.column("user_id")))
     seen = np.stack([np.append(trained.columns[name], 0.0)[user] for name in CLASSES])
     available = np.array(rule.sizes, np.float64)[:, None] - seen
     if place.min(initial=0) >= 0:
         top = top._replace(number=place, keys=items.keys.ids)
-    return ListItems(counts[place], low[place], novelty[place], available), top
+    return list_items(place, _popularity(rule.counts, rule.n_users), available), top
+
+
+@lru_cache(maxsize=4)
+def _popularity(counts: KeyedTable, n_users: int) -> npt.NDArray[np.float64]:
+    """The columns of items, made once per process."""
+    items = loaded(counts)
+    return popularity_of(items.columns["count"], items.columns["low"], n_users)
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

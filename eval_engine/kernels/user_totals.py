@@ -9,6 +9,7 @@ from eval_engine.kernels.arrays import Bools, Ints
 from eval_engine.kernels.compiled import compiled
 
 Doubles = npt.NDArray[np.float64]
+COLUMNS = 4  # of a table that are added up at once: their sums stay in registers
 FEW = 32  # positives of a user up to which insertion is the fastest sort
 
 
@@ -19,13 +20,16 @@ def user_totals(offsets: Ints, x: Doubles | Bools) -> Doubles:
     return out
 
 
-def totals_within(offsets: Ints, above: Ints, x: Doubles, cutoffs: Ints) -> Doubles:
-    """The sum of x over each user's positives with fewer than k candidates above them, (n_cutoffs, n_users); without x
-    their number.
+def totals_within(offsets: Ints, above: Ints, row: Ints, table: Doubles, cutoffs: Ints) -> Doubles:
+    """The number of each user's positives with fewer than k candidates above them, and the sums over them of each column
+    of a table, (n_cutoffs, 1 + n_columns, n_users). row: of each positive in the table (n_rows, n_columns), which has a
+    multiple of COLUMNS columns; empty if the table is.
     """
+    if table.shape[1] % COLUMNS:
+        raise ValueError(f"the table has {table.shape[1]} columns, not a multiple of {COLUMNS}")
     order = np.argsort(cutoffs)
-    out = np.zeros((cutoffs.size, offsets.size - 1))
-    _within(offsets, above, np.ascontiguousarray(x, np.float64), cutoffs[order], out)
+    out = np.zeros((cutoffs.size, 1 + table.shape[1], offsets.size - 1))
+    _within(offsets, above, row, table, cutoffs[order], out)
     return out if (np.diff(order) == 1).all() else out[np.argsort(order)]
 
 
@@ -33,9 +37,10 @@ def totals_of_classes(offsets: Ints, above: Ints, own: Ints, n_classes: int, cut
     """The number of each user's positives of each class with fewer than k candidates above them, (n_cutoffs, n_classes,
     n_users). own: the class of each positive, -1 for none.
     """
+    order = np.argsort(cutoffs)
     out = np.zeros((cutoffs.size, n_classes, offsets.size - 1))
-    _of_classes(offsets, above, own, cutoffs, out)
-    return out
+    _of_classes(offsets, above, own, cutoffs[order], np.empty(n_classes), out)
+    return out if (np.diff(order) == 1).all() else out[np.argsort(order)]
 
 
 def counts_within(offsets: Ints, which: Ints, n_items: int, cutoffs: Ints) -> Ints:
@@ -67,35 +72,65 @@ def _totals(offsets, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _within(offsets, above, x, cutoffs, out):  # type: ignore[no-untyped-def]
-    n_cutoffs = cutoffs.size
+def _within(offsets, above, row, table, cutoffs, out):  # type: ignore[no-untyped-def]
+    """cutoffs rise."""
+    n_cutoffs, n_columns = cutoffs.size, table.shape[1]
     for user in range(offsets.size - 1):
-        p, last, total = offsets[user], offsets[user + 1], 0.0
-        for c in range(n_cutoffs):
-            while p < last and above[p] < cutoffs[c]:
-                if p > offsets[user] and above[p] < above[p - 1]:
-                    break
-                total += x[p] if x.size else 1.0
-                p += 1
-            out[c, user] = total
-        rising = True  # the places of a list rise, so that the rest is beyond every cutoff
-        for q in range(p, last):
-            rising = rising and above[q] >= cutoffs[n_cutoffs - 1]
-        if not rising:
+        first, last = offsets[user], offsets[user + 1]
+        if _rising(above, first, last):  # as in a list: one pass for all cutoffs
+            p = first
             for c in range(n_cutoffs):
-                total = 0.0
-                for q in range(offsets[user], last):
-                    if above[q] < cutoffs[c]:
-                        total += x[q] if x.size else 1.0
-                out[c, user] = total
+                while p < last and above[p] < cutoffs[c]:
+                    p += 1
+                out[c, 0, user] = p - first
+            for n in range(0, n_columns, COLUMNS):
+                p, w, x, y, z = first, 0.0, 0.0, 0.0, 0.0
+                for c in range(n_cutoffs):
+                    for q in range(p, first + np.int64(out[c, 0, user])):
+                        r = row[q]
+                        w += table[r, n]
+                        x += table[r, n + 1]
+                        y += table[r, n + 2]
+                        z += table[r, n + 3]
+                    p = first + np.int64(out[c, 0, user])
+                    out[c, 1 + n, user], out[c, 2 + n, user] = w, x
+                    out[c, 3 + n, user], out[c, 4 + n, user] = y, z
+            continue
+        for c in range(n_cutoffs):
+            for p in range(first, last):
+                if above[p] < cutoffs[c]:
+                    out[c, 0, user] += 1.0
+                    for n in range(n_columns):
+                        out[c, 1 + n, user] += table[row[p], n]
 
 
 @compiled
-def _of_classes(offsets, above, own, cutoffs, out):  # type: ignore[no-untyped-def]
+def _rising(above, first, last):  # type: ignore[no-untyped-def]
+    falls = 0
+    for p in range(first + 1, last):  # no branch, so that LLVM vectorises the comparisons
+        falls += above[p] < above[p - 1]
+    return falls == 0
+
+
+@compiled
+def _of_classes(offsets, above, own, cutoffs, total, out):  # type: ignore[no-untyped-def]
+    """cutoffs rise. total: room for a number of each class."""
+    n_cutoffs, n_classes = cutoffs.size, total.size
     for user in range(offsets.size - 1):
-        for p in range(offsets[user], offsets[user + 1]):
+        first, last = offsets[user], offsets[user + 1]
+        if _rising(above, first, last):
+            p, total[:] = first, 0.0
+            for c in range(n_cutoffs):
+                while p < last and above[p] < cutoffs[c]:
+                    if own[p] >= 0:
+                        total[own[p]] += 1.0
+                    p += 1
+                for g in range(n_classes):
+                    out[c, g, user] = total[g]
+            continue
+        for p in range(first, last):
             if own[p] >= 0:
-                for c in range(cutoffs.size):
+                for c in range(n_cutoffs):
                     if above[p] < cutoffs[c]:
                         out[c, own[p], user] += 1.0
 

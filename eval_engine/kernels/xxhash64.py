@@ -24,11 +24,12 @@ def xxhash64(ids: Any, seeds: npt.NDArray[np.int64] | None = None) -> npt.NDArra
 
     seeds: the hash of the columns before this one, (n,); None for the first column.
     """
-    before = np.full(len(ids), SEED) if seeds is None else seeds.view(np.uint64)
+    before = np.array([SEED]) if seeds is None else seeds.view(np.uint64)  # one for all, or one of each
     if hasattr(ids, "combine_chunks"):
         ids = ids.combine_chunks()
     if str(ids.type).startswith(("int", "uint")):
-        hashes = _of_longs(ids.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), before)
+        known = ids.fill_null(0) if ids.null_count else ids
+        hashes = _of_longs(known.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), before)
     elif len(ids):
         text = ids.cast("large_binary").fill_null(b"")
         _, offsets, content = text.buffers()
@@ -38,7 +39,7 @@ def xxhash64(ids: Any, seeds: npt.NDArray[np.int64] | None = None) -> npt.NDArra
         hashes = np.empty(0, np.int64)
     if ids.null_count:
         null = ids.is_null().to_numpy(zero_copy_only=False)
-        hashes[null] = before[null].view(np.int64)
+        hashes[null] = np.broadcast_to(before, null.shape)[null].view(np.int64)
     return hashes
 
 
@@ -58,7 +59,7 @@ def _mixed(h):  # type: ignore[no-untyped-def]
 def _of_longs(ids, seeds):  # type: ignore[no-untyped-def]
     out = np.empty(ids.size, np.int64)
     for n in range(ids.size):
-        h = seeds[n] + P5 + np.uint64(8)
+        h = seeds[n if seeds.size > 1 else 0] + P5 + np.uint64(8)
         h ^= _rotated(np.uint64(ids[n]) * P2, 31) * P1
         h = _rotated(h, 27) * P1 + P4
         out[n] = np.int64(_mixed(h))
@@ -83,7 +84,7 @@ def _round(lane, word):  # type: ignore[no-untyped-def]
 def _of_bytes(content, offsets, seeds):  # type: ignore[no-untyped-def]
     out = np.empty(offsets.size - 1, np.int64)
     for n in range(offsets.size - 1):
-        at, end, seed = offsets[n], offsets[n + 1], seeds[n]
+        at, end, seed = offsets[n], offsets[n + 1], seeds[n if seeds.size > 1 else 0]
         size = end - at
         if size >= 32:
             v1, v2, v3, v4 = seed + P1 + P2, seed + P2, seed, seed - P1

@@ -47,16 +47,19 @@ def test_totals_of_the_top_match_loops(users: list[list[int]], cutoffs: list[int
     above = np.array([place for one in users for place in one], np.int32)
     rng = np.random.default_rng(seed)
     x, own, which = rng.normal(size=above.size), rng.integers(-1, 3, above.size), rng.integers(0, 4, above.size)
-    totals = totals_within(offsets, above, x, np.array(cutoffs))
-    numbers = totals_within(offsets, above, np.empty(0), np.array(cutoffs))
+    table = np.stack([x, *rng.normal(size=(7, above.size))], axis=1)  # the row of a pair is the p-th from the end
+    row = np.arange(above.size)[::-1].astype(np.int32) - above.size  # negative: from the end
+    totals = totals_within(offsets, above, row, table, np.array(cutoffs))
+    numbers = totals_within(offsets, above, np.empty(0, np.int32), np.empty((0, 0)), np.array(cutoffs))
     classes = totals_of_classes(offsets, above, own, 3, np.array(cutoffs))
     counts = counts_within(offsets, which, 4, np.array(cutoffs))
     for c, k in enumerate(cutoffs):
         recommended = [0] * 4
         for u in range(len(users)):
             inside = [p for p in range(offsets[u], offsets[u + 1]) if above[p] < k]
-            assert totals[c, u] == sum((x[p] for p in inside), 0.0)
-            assert numbers[c, u] == len(inside)
+            columns = [sum((table[::-1][p, n] for p in inside), 0.0) for n in range(8)]
+            assert totals[c, :, u].tolist() == [len(inside), *columns]
+            assert numbers[c, :, u].tolist() == [len(inside)]
             assert classes[c, :, u].tolist() == [sum(own[p] == g for p in inside) for g in range(3)]
             for p in range(offsets[u], min(offsets[u] + k, offsets[u + 1])):
                 recommended[which[p]] += 1
