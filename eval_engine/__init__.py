@@ -1,6 +1,7 @@
 """Plumbline: which recommendation model is really better, from logged and randomly exposed feedback.
 
-The names below need numpy only, no Spark: scores in memory in, an estimate with its interval out. eval_engine/estimators/in_memory.py
+The names below need numpy only, no Spark: scores in memory in, an estimate with its interval out.
+eval_engine/estimators/in_memory.py
 """
 
 from importlib import import_module

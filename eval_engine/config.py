@@ -39,7 +39,8 @@ def check_run_id(run_id: str) -> str:
     """The run_id itself, if it can stand in a SQL literal and a file name."""
     if not RUN_ID.fullmatch(run_id):
         raise ValueError(
-            f"run_id {run_id!r} is not usable: letters, digits, '.', '_', '-', ':' and '+' only, starting with a letter "
+            f"run_id {run_id!r} is not usable: letters, digits, '.', '_', '-', ':' and '+' only, starting with a "
+            "letter "
             "or digit, at most 100 of them"
         )
     return run_id

@@ -5,8 +5,9 @@ Metric(name='recall', k=10)
 >>> print(Metric.parse("recall@10"), Metric.parse("auc"), Metric.parse("rbp@10"), Metric.parse("rbp(p=0.5)@10"))
 recall@10 auc rbp(p=0.8)@10 rbp(p=0.5)@10
 
-A metric's parameters are part of its name, each written out, so that tables hold them in the column `metric`. Metrics register themselves
-(eval_engine/estimators/registry.py); those of other packages are known once their module is imported.
+A metric's parameters are part of its name, each written out, so that tables hold them in the column `metric`. Metrics
+register themselves (eval_engine/estimators/registry.py); those of other packages are known once their module is
+imported.
 """
 
 import re

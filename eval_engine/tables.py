@@ -102,8 +102,8 @@ LABELS_AND_THRESHOLDS = Struct(
 
 
 def _ranked(name: str) -> tuple[str, ...]:
-    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have no
-    candidates in the set: all their sets share those of the row."""
+    """Every label of a set has a value and a place among that many candidates of the set. Rows of older versions have
+    no candidates in the set: all their sets share those of the row."""
     same = " AND ".join(f"size({name}.{field}) = size({name}.items)" for field in ("values", "scores", "above", "tied"))
     least = " AND ".join(
         f"coalesce(array_min({name}.{field}), 0) >= 0" for field in ("above", "tied")
@@ -179,7 +179,8 @@ RANKS = Table(
 STATISTICS = Table(
     name="statistics",
     about="Sums over the users of a bucket of each estimate's numerator a and denominator b. They are exact, so they "
-    "do not depend on partitioning, and sums of several buckets and runs may be added. Rows of metric (weight) and (pairs) "
+    "do not depend on partitioning, and sums of several buckets and runs may be added. Rows of metric (weight) and "
+    "(pairs) "
     "are of held-out pairs: a is the sum of their weights, a_high the largest weight, n_users the number of pairs.",
     columns=(
         RUN_ID,
@@ -306,7 +307,8 @@ COMPARISONS = Table(
         Column(
             "users_equivalent",
             BIGINT,
-            "Number of users with which the two would be called equivalent, were the difference as it is; NULL if it is "
+            "Number of users with which the two would be called equivalent, were the difference as it is; NULL if it "
+            "is "
             "not within the margin, or cannot be told.",
         ),
     ),
@@ -348,7 +350,8 @@ REVERSALS = Table(
         Column(
             "items",
             List(BIGINT),
-            "Number of items of each of them: of the table of slices with this value, of the catalogue without a value, "
+            "Number of items of each of them: of the table of slices with this value, of the catalogue without a "
+            "value, "
             "or of the table strata; NULL for slices of users, which hold all items.",
         ),
         Column("random_estimator", STRING, "Estimator from random exposure of the same metric; NULL if there is none."),
@@ -507,12 +510,14 @@ TRIALS = Table(
         Column(
             "stop_on",
             STRING,
-            "What training stopped on: loss, recall@K, ndcg@K, random_auc, or bqs(METRIC) of an ensemble with maximise: bqs.",
+            "What training stopped on: loss, recall@K, ndcg@K, random_auc, or bqs(METRIC) of an ensemble with "
+            "maximise: bqs.",
         ),
         Column(
             "held_out",
             DOUBLE,
-            "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties; of an ensemble "
+            "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties; of "
+            "an ensemble "
             "its own result, not that of base.",
         ),
         Column("train_loss", DOUBLE, "Training loss of the last epoch."),
@@ -775,7 +780,8 @@ POPULARITY_CLASSES = Table(
 )
 BQS = Table(
     name="bqs",
-    about="The balanced quality score of debiased models against their baselines: per repeat, and the mean over repeats "
+    about="The balanced quality score of debiased models against their baselines: per repeat, and the mean over "
+    "repeats "
     "(docs/popularity.md).",
     columns=(
         RUN_ID,
@@ -911,7 +917,8 @@ TEST_SET_PAIRS = Table(
 )
 EXPOSURE_PLAN = Table(
     name="exposure_plan",
-    about="What to show at random to whom, and with what probability each item is shown (docs/design.md). Items stand in "
+    about="What to show at random to whom, and with what probability each item is shown (docs/design.md). Items stand "
+    "in "
     "random order.",
     columns=(
         RUN_ID,
@@ -934,7 +941,8 @@ EXPOSURE_PLAN = Table(
 )
 DESIGN_STUDY = Table(
     name="design_study",
-    about="How well the difference of two close models is estimated under a way to expose, in simulations (docs/design.md).",
+    about="How well the difference of two close models is estimated under a way to expose, in simulations "
+    "(docs/design.md).",
     columns=(
         RUN_ID,
         Column("items", INT, "Number of items, N.", nullable=False),

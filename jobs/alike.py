@@ -2,8 +2,8 @@
 
 What defines them is in the config of their `evaluate` stage (table `runs`): frame, rule for positives, label sets,
 metrics, tie policy, slices. Sums that are added must also be of the same models, and, where the run has propensities,
-strata, test sets or classes of popularity, of the same propensities, edges and thresholds (tables propensity_fits, strata,
-test_sets, popularity_classes). Paths of
+strata, test sets or classes of popularity, of the same propensities, edges and thresholds (tables propensity_fits,
+strata, test_sets, popularity_classes). Paths of
 inputs, intervals, seeds of the bootstrap and the sections of later stages define none.
 """
 
@@ -73,7 +73,8 @@ def check_alike(run_id: str, one: Definition, other_id: str, other: Definition) 
     if name := difference(one, other):
         own, others = (_short(values.get(name) or "none") for values in (one, other))
         raise MergeError(
-            f"Runs {run_id} and {other_id} cannot be added up: their {name} differ ({own}; {others}), so their sums are of "
+            f"Runs {run_id} and {other_id} cannot be added up: their {name} differ ({own}; {others}), so their sums "
+            "are of "
             "different quantities. Run one of them again with the config of the other, or leave it out."
         )
 

@@ -1,6 +1,7 @@
 """How far two runs rest on the same users: the correlation of an estimate's errors over buckets of users.
 
-    rho = sum_g e_g f_g / sqrt(sum_g e_g^2 sum_g f_g^2)      e, f: errors of the two estimates by bucket (statistics/paired.py)
+    rho = sum_g e_g f_g / sqrt(sum_g e_g^2 sum_g f_g^2)      e, f: errors of the two estimates by bucket
+    (statistics/paired.py)
 
 A user is in the same bucket in every run. Users of one run only have independent errors, so rho is 0 but for noise of
 1 / sqrt(buckets); where the users are the same, rho is the correlation of the two models on them. So nobody has to know
@@ -29,7 +30,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 def shared(lake: Lake, runs: Sequence[str], rule: BoundedRule) -> Shared | None:
-    """Of the estimate of a rule in two runs; None where it is not a ratio of sums over users, or has too few buckets."""
+    """Of the estimate of a rule in two runs; None where it is no ratio of sums over users, or has too few buckets."""
     estimator = ESTIMATORS.get(rule.estimator)
     if estimator is None or estimator.combine is not None:
         return None

@@ -90,7 +90,8 @@ def merge(
 
     if (as_id is None) != (lake is None) or (as_id is None and len(runs) > 1) or (as_id and run_id):
         raise ConfigError(
-            "Give a config, as in plumbline merge conf/run.yaml, or runs, as in plumbline merge RUN RUN --as ID --lake LAKE."
+            "Give a config, as in plumbline merge conf/run.yaml, or runs, as in plumbline merge RUN RUN --as ID --lake "
+            "LAKE."
         )
     if as_id is None or lake is None:
         run_stages(("merge",), load(runs[0], run_id), Session(Console()))

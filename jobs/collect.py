@@ -69,7 +69,8 @@ def run(spark: SparkSession, config: RunConfig, console: Console) -> None:
 def _check_frame(made: dict[str, Any], config: RunConfig, plan: str) -> None:
     if made["frame"] != config.frame:
         raise ConfigError(
-            f"frame: {config.frame}, but the plan of run {plan} drew from the frame {made['frame']}. Exposures are ranked "
+            f"frame: {config.frame}, but the plan of run {plan} drew from the frame {made['frame']}. Exposures are "
+            "ranked "
             f"among what they were drawn from: use frame: {made['frame']}."
         )
 
@@ -81,12 +82,14 @@ def _refuse(found: Returned, config: RunConfig, plan: str) -> None:
         raise empty("shown", config.collect.shown.path)
     if not found.n_shown:
         raise DataError(
-            f"shown: none of its {found.n_unplanned:,} rows is in the plan of run {plan} (first: {found.unplanned}). Give "
+            f"shown: none of its {found.n_unplanned:,} rows is in the plan of run {plan} (first: {found.unplanned}). "
+            "Give "
             "the plan that was served: collect.plan."
         )
     if found.n_twice and config.on_bad_rows == "error":
         raise DataError(
-            f"shown: {found.n_twice:,} planned pairs are there more than once (first: {found.twice}). Keep one answer of "
+            f"shown: {found.n_twice:,} planned pairs are there more than once (first: {found.twice}). Keep one answer "
+            "of "
             "each, or set on_bad_rows: quarantine to leave such pairs out."
         )
 
@@ -100,12 +103,14 @@ def said(found: Returned) -> list[str]:
     if found.n_missing:
         lines.append(
             f"Planned, not shown: {found.n_missing:,} exposures of users of whom others came back "
-            f"({found.share_missing:.2%}). If that depends on what they would have answered it is a bias: were all of them "
+            f"({found.share_missing:.2%}). If that depends on what they would have answered it is a bias: were all of "
+            "them "
             f"positives, the share of positives among the candidates would be {found.bias:.4f} higher."
         )
     if found.n_unplanned:
         lines.append(
-            f"Shown, not planned: {found.n_unplanned:,} rows (first: {found.unplanned}), left out: they have no probability."
+            f"Shown, not planned: {found.n_unplanned:,} rows (first: {found.unplanned}), left out: they have no "
+            "probability."
         )
     if found.n_twice:
         lines.append(f"Shown more than once: {found.n_twice:,} planned pairs (first: {found.twice}), left out.")
@@ -122,7 +127,8 @@ def _other_versions(lake: Lake, source: Lake, config: RunConfig, plan: str) -> l
     if not other:
         return []
     return [
-        f"The plan was made of other scores of {', '.join(other)}, or without them. Estimates stay unbiased; they err more "
+        f"The plan was made of other scores of {', '.join(other)}, or without them. Estimates stay unbiased; they err "
+        "more "
         "where a model's top is not that of the plan."
     ]
 

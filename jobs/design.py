@@ -135,7 +135,8 @@ def _catalogue(lake: Lake, run_id: str) -> tuple[str, ...]:
     files = lake.files(CATALOGUE, run_id)
     if not files:
         raise ConfigError(
-            f"design: workers read the run's catalogue from files, and only Spark can read those of the lake {lake.root}. "
+            "design: workers read the run's catalogue from files, and only Spark can read those of the lake "
+            f"{lake.root}. "
             "Give a lake in a folder or an object store."
         )
     return tuple(file.path for file in files)
@@ -153,7 +154,7 @@ def _check_target(config: RunConfig, asked: Design) -> None:
 
 
 def export(plan: DataFrame, to: Input, run_id: str) -> None:
-    """A row per exposure: user_id, item_id, exposure_probability, in_uniform, in_targeted, in random order of a user."""
+    """A row per exposure: user_id, item_id, exposure_probability, in_uniform, in_targeted; random order per user."""
     names = [F.col(f"shown.{field}").alias(to.columns.get(name, name)) for field, name in EXPORTED.items()]
     shown = plan.select("user_id", F.explode(F.arrays_zip(*EXPORTED)).alias("shown"))
     rows = shown.select(F.col("user_id").alias(to.columns.get("user_id", "user_id")), *names)
@@ -169,20 +170,23 @@ def _said(found: dict[str, Any], n_drawn: int, arms: Arms, asked: Design, n_item
     n, shown, share = found["n_users"], found["n_exposures"], found["share"]
     a = arms.uniform / arms.exposures
     lines = [
-        f"{shown:,} exposures of {n:,} users, {arms.uniform} of {arms.exposures} drawn from the whole frame, the others "
+        f"{shown:,} exposures of {n:,} users, {arms.uniform} of {arms.exposures} drawn from the whole frame, the "
+        "others "
         f"from the top {max(arms.cutoffs)} of the models, which hold {share:.1%} of the frame on average."
     ]
     if n < n_drawn:
         lines.append(f"{n_drawn - n:,} users were left out: not every model has ranked them.")
     if share > TOO_WIDE:
         lines.append(
-            f"Not worth it: the lists hold more than a third of the frame, so that uniform exposure says nearly as much. "
+            "Not worth it: the lists hold more than a third of the frame, so that uniform exposure says nearly as "
+            "much. "
             f"Expose {arms.exposures} items uniformly, without a plan."
         )
     gain = expected_gain(arms.exposures, arms.uniform, n_items, share)
     of = ", ".join(f"@{k}" for k in arms.cutoffs)
     lines.append(
-        f"A difference of precision or pooled recall ({of}) needs about {gain:.1f} times fewer users than under uniform "
+        f"A difference of precision or pooled recall ({of}) needs about {gain:.1f} times fewer users than under "
+        "uniform "
         "exposure."
     )
     lines.append(

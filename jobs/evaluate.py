@@ -2,9 +2,9 @@
 
     spark-submit jobs/evaluate.py --config conf/demo.yaml --run-id 2026-11-15
 
-Reads ranks, the tables of `slices`, propensities and test sets. Writes statistics, estimates, comparisons, reversals, estimator_agreement and,
-if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of metrics, cutoffs, tie
-policy or the rule for positives needs this job only.
+Reads ranks, the tables of `slices`, propensities and test sets. Writes statistics, estimates, comparisons, reversals,
+estimator_agreement and, if asked, user_metrics (replaces this run_id only: safe to retry). Reads no scores: a change of
+metrics, cutoffs, tie policy or the rule for positives needs this job only.
 """
 
 import json
@@ -323,7 +323,8 @@ def popularity_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Popular
     if not rows or rows[0]["method"] != config.popularity.method:
         made = f"by method {rows[0]['method']}" if rows else "by no job"
         raise DataError(
-            f"popularity_classes: the classes of run_id={config.run_id} were made {made}, but the config asks for method "
+            f"popularity_classes: the classes of run_id={config.run_id} were made {made}, but the config asks for "
+            "method "
             f"{config.popularity.method}. Run jobs/popularity.py with this run_id."
         )
     assert config.inputs.feedback is not None

@@ -3,9 +3,9 @@
     python -m jobs.gate --config conf/run.yaml --run-id 2026-11-15
     plumbline gate 2026-11-15 --lake /data/lake        the rules of the config that the run was evaluated with
 
-Reads estimates, comparisons, reversals, quality, of changes statistics; of other runs estimates, statistics and gates. Writes gates (replaces this run_id
-only: safe to retry). Reads and writes by delta-rs, so it needs no Java. Exit code 5: a rule with on_fail: stop is
-broken. docs/gates.md
+Reads estimates, comparisons, reversals, quality, of changes statistics; of other runs estimates, statistics and gates.
+Writes gates (replaces this run_id only: safe to retry). Reads and writes by delta-rs, so it needs no Java. Exit code 5:
+a rule with on_fail: stop is broken. docs/gates.md
 """
 
 import json
@@ -112,14 +112,16 @@ def config_of(lake: str, run_id: str) -> RunConfig:
     row = stage_row(stored, run_id, "evaluate") or stage_row(stored, run_id, "merge")
     if not row:
         raise StageError(
-            f"run {run_id}: there is no evaluate stage in the lake {lake}. Give another --lake, or run jobs/evaluate.py "
+            f"run {run_id}: there is no evaluate stage in the lake {lake}. Give another --lake, or run "
+            "jobs/evaluate.py "
             "with this run_id."
         )
     try:
         return RunConfig.model_validate(json.loads(row["config"]) | {"lake": lake})
     except ValidationError as error:
         raise ConfigError(
-            f"run {run_id}: its config in the table `runs` is not one of this version ({error.errors()[0]['msg']}). Use "
+            f"run {run_id}: its config in the table `runs` is not one of this version ({error.errors()[0]['msg']}). "
+            "Use "
             "`plumbline gate CONFIG --run-id RUN`."
         ) from None
 

@@ -87,7 +87,8 @@ def lake_of(root: str) -> Lake:
     lake = lake_without_spark(root)
     if lake is None:
         raise LakeError(
-            f"The lake {root} can only be read by Spark, and runs are merged without. Give a `lake` that is a folder or URI."
+            f"The lake {root} can only be read by Spark, and runs are merged without. Give a `lake` that is a folder "
+            "or URI."
         )
     return lake
 
@@ -139,7 +140,8 @@ def _part(lake: Lake, run_id: str) -> Part:
     """A run that is evaluated, with what its sums are of."""
     if stage_row(lake, run_id, "evaluate") is None and stage_row(lake, run_id, "merge"):
         raise MergeError(
-            f"run {run_id} is itself added up from others, of which some might count twice. Give the runs that it was made "
+            f"run {run_id} is itself added up from others, of which some might count twice. Give the runs that it was "
+            "made "
             "from: the table `merges` has them."
         )
     row = done_stage(lake, run_id, "evaluate")
@@ -181,7 +183,8 @@ def _files(lake: Lake, run_id: str) -> list[StoredFile]:
     files = lake.files(STATISTICS, run_id)
     if not files:
         raise MergeError(
-            f"statistics: there is no row of run {run_id}, so it cannot be added up. Run jobs/evaluate.py with this run_id "
+            f"statistics: there is no row of run {run_id}, so it cannot be added up. Run jobs/evaluate.py with this "
+            "run_id "
             "again."
         )
     return files

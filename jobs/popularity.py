@@ -56,7 +56,8 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
         if read.n_bad_rows and config.on_bad_rows == "error":
             broken = "row breaks" if read.n_bad_rows == 1 else "rows break"
             raise DataError(
-                f"feedback: {read.n_bad_rows:,} {broken} a rule (first: {read.example}): a training pair needs a user, an "
+                f"feedback: {read.n_bad_rows:,} {broken} a rule (first: {read.example}): a training pair needs a user, "
+                "an "
                 "item of the catalogue and a value. Fix the job that makes the table, or set on_bad_rows: quarantine "
                 "to leave such rows out."
             )

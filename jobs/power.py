@@ -174,10 +174,8 @@ def _lists(column: pa.Array, items: Ids, longest: int) -> Ints:
 
 def grid(rows: Sequence[Power], sample: Sample, metric: Metric, share: float, chance: float) -> Grid:
     """A row per pair of models, number of exposures and way to expose."""
-    table = Grid(
-        title=f"Users needed to see a difference of {share:.2%} in {metric} ({'pooled ' if metric.base == 'recall' else ''}"
-        f"{metric.base}), with {chance:.0%} power"
-    )
+    of = f"{'pooled ' if metric.base == 'recall' else ''}{metric.base}"
+    table = Grid(title=f"Users needed to see a difference of {share:.2%} in {metric} ({of}), with {chance:.0%} power")
     for name in (
         "model",
         "against",
@@ -225,14 +223,17 @@ def notes(rows: Sequence[Power], sample: Sample, metric: Metric) -> list[str]:
     """What the table rests on."""
     n = sample.pilot.facts[0].n_users
     lines = [
-        f"From {n:,} of the {sample.n_exposed:,} users with random exposures; the interval is of what so few of them leave "
-        "open. Seen: the smallest difference that the run's exposures would show, if as many were shown in this way. Two arms: a plan for all models of the run; pair: for these two models and their difference only."
+        f"From {n:,} of the {sample.n_exposed:,} users with random exposures; the interval is of what so few of them "
+        "leave "
+        "open. Seen: the smallest difference that the run's exposures would show, if as many were shown in this way. "
+        "Two arms: a plan for all models of the run; pair: for these two models and their difference only."
     ]
     few = sorted({(row.first, row.second) for row in rows if row.n_positives < FEW_POSITIVES})
     if few:
         names = ", ".join(f"{sample.models[a]} and {sample.models[b]}" for a, b in few)
         lines.append(
-            f"?: of {names} fewer than {FEW_POSITIVES} positives of the pilot stand in the top {metric.k} of one model and "
+            f"?: of {names} fewer than {FEW_POSITIVES} positives of the pilot stand in the top {metric.k} of one model "
+            "and "
             "not of the other, so no number can be given. Take a larger pilot, or a larger cutoff."
         )
     return lines

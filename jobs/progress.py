@@ -1,4 +1,6 @@
-"""Progress while Spark works: the running stages' tasks, polled in a thread and shown by rich; a plain line where there is no terminal."""
+"""Progress while Spark works: the running stages' tasks, polled in a thread and shown by rich; a plain line where there
+is no terminal.
+"""
 
 import threading
 import time

@@ -187,7 +187,8 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     labels = {source: _pairs(df, TABLE[source], inputs[TABLE[source]]) for source, df in frames.items()}
     if "designed" in labels and probability_column("designed") not in labels["designed"].columns:
         raise DataError(
-            "designed: the table has no column exposure_probability. Designed exposures are not uniform, and without their "
+            "designed: the table has no column exposure_probability. Designed exposures are not uniform, and without "
+            "their "
             "probabilities nothing can be estimated from them: use those of exposure_plan."
         )
     staging = _staging(config)

@@ -169,7 +169,8 @@ class RunConfig(Evaluation):
 
             if CATALOG_NAME.fullmatch(self.lake):
                 raise ValueError(
-                    f"{'window' if self.window else 'gates'}: the lake {self.lake} is a schema of a catalog, which only "
+                    f"{'window' if self.window else 'gates'}: the lake {self.lake} is a schema of a catalog, which "
+                    "only "
                     "Spark reads, and runs are merged and gated without. Give a folder or URI as `lake`, or leave the "
                     "sections window and gates out"
                 )
@@ -184,12 +185,14 @@ class RunConfig(Evaluation):
                 continue
             if rule.of == "window" and self.window and self.window.days:
                 raise ValueError(
-                    f"gates: {rule.name} is of a window of {self.window.days} days, which moves, and evaluate.anytime holds "
+                    f"gates: {rule.name} is of a window of {self.window.days} days, which moves, and evaluate.anytime "
+                    "holds "
                     "for samples that only grow. Give window: {since: DAY}, or leave evaluate.anytime out"
                 )
             if isinstance(rule, ChangeGate) and rule.baseline == APPROVED and rule.fails != "beyond":
                 raise ValueError(
-                    f"gates: {rule.name} is held against the last approved run, which changes, and evaluate.anytime holds "
+                    f"gates: {rule.name} is held against the last approved run, which changes, and evaluate.anytime "
+                    "holds "
                     "for one baseline. Give baseline: RUN_ID, or leave evaluate.anytime out"
                 )
 
@@ -291,7 +294,8 @@ class RunConfig(Evaluation):
             places[name] = where.path
         if len({full_path(path) for path in places.values()}) < len(places):
             raise ValueError(
-                f"collect reads {places['shown']}, writes inputs.designed and inputs.exposures: give each a path of its own"
+                f"collect reads {places['shown']}, writes inputs.designed and inputs.exposures: give each a path of "
+                "its own"
             )
 
     def _one_table_per_model(self) -> None:

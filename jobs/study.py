@@ -1,11 +1,11 @@
 """Study how well each scheme agrees with the truth over a panel of models, as [ure] did: docs/study.md. A study of
-kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py, one of kind bqs in jobs/bqs_study.py, one
-of kind design in jobs/design_study.py.
+kind simpson is in jobs/simpson_study.py, one of kind wtd in jobs/wtd_study.py, one of kind bqs in jobs/bqs_study.py,
+one of kind design in jobs/design_study.py.
 
     spark-submit jobs/study.py --config conf/studies/ure.yaml --run-id 2026-11-15
 
-Reads ranks of a run that has truth. Writes agreement, study_estimates (replaces this run_id only: safe to retry), and pictures and a page into the folder `report` of the
-config. `plumbline run` simulates, trains and ranks before.
+Reads ranks of a run that has truth. Writes agreement, study_estimates (replaces this run_id only: safe to retry), and
+pictures and a page into the folder `report` of the config. `plumbline run` simulates, trains and ranks before.
 """
 
 from pathlib import Path

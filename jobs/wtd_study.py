@@ -3,7 +3,8 @@
 Run number n, RUN_ID-n, splits the log and the random data anew, trains every trial, chooses one of each search by the
 tuning part of the random data (run RUN_ID-n-tuning), draws the test sets with the marginals of the weights part, and
 evaluates the chosen models on the test sets and on the rest of the random data. Each step is a stage of the pipeline. A
-run that is done with the same settings and data is not done again. Writes a page into the folder `report` of the config.
+run that is done with the same settings and data is not done again. Writes a page into the folder `report` of the
+config.
 """
 
 from collections.abc import Mapping
@@ -119,7 +120,7 @@ def split_config(config: RunConfig, number: int) -> RunConfig:
 
 
 def tuning_config(config: RunConfig, settings: WtdStudy, number: int) -> RunConfig:
-    """The run that trials are trained in and compared by. It has the held-out pairs too: open_loop stands beside them."""
+    """The run that trials are trained in and compared by. It has the held-out pairs too, beside open_loop."""
     return _with(
         _single(config, number),
         run_id=f"{run_id_of(config, number)}-{TUNING}",

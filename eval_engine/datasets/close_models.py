@@ -32,7 +32,7 @@ class CloseModels(NamedTuple):
 
 
 def close_models(world: World, n_models: int, length: int, apart: float, n_ranked: int = len(CLOSE)) -> CloseModels:
-    """Every user of the world, with the top lists of all models, and the places of all items under the first n_ranked."""
+    """Every user of the world, with the top lists of all models, and all items' places under the first n_ranked."""
     liked = np.empty((world.users, world.items), np.bool_)
     ranks = np.empty((n_ranked, world.users, world.items), np.int16 if world.items < 2**15 else np.int32)
     lists = np.empty((n_models, world.users, length), np.int32)

@@ -5,8 +5,8 @@
     designed_mean_known    precision, DCG: sum gain y / pi over sum gain / pi, times the gain of a whole list
     ure_mean_known         the same from uniform exposures
 
-y: 1 of a positive; q: the chance that the item is in the top k; sums over the user's exposures. A whole list has a known
-size, k places: sum gain / pi estimates its gain, and errs as the numerator does, so that the quotient errs less.
+y: 1 of a positive; q: the chance that the item is in the top k; sums over the user's exposures. A whole list has a
+known size, k places: sum gain / pi estimates its gain, and errs as the numerator does, so that the quotient errs less.
 (Pooled recall with known sizes: exposure_design/known_sizes.py, of arrays in memory.)
 
 A user's own ratio m_u / n_u over both arms is not here: half of what such a user was shown was chosen because a model

@@ -1,7 +1,8 @@
 """Metrics with their standard errors and intervals, one call each, for arrays in memory; no tables, no Spark.
 
     ure_NAME           over all candidates, from randomly exposed pairs (estimators/ure.py)
-    designed_NAME      the same, from both arms of designed exposures, weighted by 1 / probability (estimators/designed.py)
+    designed_NAME      the same, from both arms of designed exposures, weighted by 1 / probability
+    (estimators/designed.py)
     full_NAME          the same, from complete labels: an unlabelled item is a negative (estimators/full_exposure.py)
     traditional_NAME   among the labelled items only (estimators/traditional.py)
     holdout_NAME       of logged pairs kept from training (estimators/holdout.py)

@@ -143,8 +143,8 @@ class Labelled:
         return self._columns[name]
 
     def within(self, k: int, column: str = "") -> Doubles:
-        """The sum of a column of items over each user's positives with fewer than k candidates above them; without a column
-        their number.
+        """The sum of a column of items over each user's positives with fewer than k candidates above them; without a
+        column their number.
         """
         if self._parent is not None:
             return self._parent.within(k, column)[self._chosen]
@@ -166,8 +166,8 @@ class Labelled:
         return row if self._index is None or not row.size else row[self._index]
 
     def within_classes(self, k: int, own: Ints, n_classes: int) -> Doubles:
-        """The number of each user's positives of each class with fewer than k candidates above them, (n_classes, n_users).
-        own: the class of each positive, -1 for none; always the same.
+        """The number of each user's positives of each class with fewer than k candidates above them, (n_classes,
+        n_users). own: the class of each positive, -1 for none; always the same.
         """
         return self._at(
             "classes", k, "", lambda ks: totals_of_classes(self.offsets, self.above, own, n_classes, np.array(ks))
@@ -467,7 +467,8 @@ def _chances(facts: RankFacts) -> Doubles:
         )
     for pair in np.flatnonzero(~((p > 0) & (p <= 1)))[:1]:
         raise DataError(
-            f"probability: pair {pair} of user {facts.user[pair]} has {p[pair]}, not in (0, 1]. Give the probabilities of "
+            f"probability: pair {pair} of user {facts.user[pair]} has {p[pair]}, not in (0, 1]. Give the probabilities "
+            "of "
             "the plan."
         )
     return p

@@ -1,6 +1,7 @@
 """Metrics of top lists, without labels.
 
-    of all lists together   catalogue coverage, the Gini index of exposure: exact for the users of the run, so without an
+    of all lists together   catalogue coverage, the Gini index of exposure: exact for the users of the run, so without
+    an
                             interval; they do not add up over runs
     of each user's list     ARP, APLT and their kin: means over users, or ratios of sums, with intervals
 

@@ -1,8 +1,8 @@
 """Open loop: the formulas of holdout over the random exposures, ranked among all candidates [simpson] 6.1, [wtd].
 
-Candidates that were not exposed count as negatives. Recall is that of ure_macro; precision is hits / k, which is smaller
-than the user's precision by the share of positives that were exposed. Papers call it the truth, because the exposures
-are random; here it stands beside held-out pairs, which it is compared with.
+Candidates that were not exposed count as negatives. Recall is that of ure_macro; precision is hits / k, which is
+smaller than the user's precision by the share of positives that were exposed. Papers call it the truth, because the
+exposures are random; here it stands beside held-out pairs, which it is compared with.
 """
 
 from eval_engine.estimators.estimator import Estimator, Words

@@ -2,9 +2,9 @@
 users.
 
     >>> [name for name, one in ESTIMATORS.items() if one.role == "estimate"]
-    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced', 'designed_mean', 'designed_mean_known', 'designed_micro', 'ure_mean_known']
-    >>> [str(one) for one in formulas("mrr") if one.terms is not undefined_terms]
-    ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr', 'test_set mrr']
+    ['ure_balanced', 'ure_mean', 'ure_macro', 'ure_micro', 'snips', 'clipped', 'stratified_balanced', 'designed_mean',
+    'designed_mean_known', 'designed_micro', 'ure_mean_known'] >>> [str(one) for one in formulas("mrr") if one.terms is
+    not undefined_terms] ['full_macro mrr', 'traditional mrr', 'holdout mrr', 'open_loop mrr', 'test_set mrr']
     >>> ESTIMATORS["ure_macro"].label_of("recall"), ESTIMATORS["ure_macro"].label_of("auc")
     ('URE macro', 'URE')
 

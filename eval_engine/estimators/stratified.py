@@ -9,10 +9,11 @@ Bucket g of users moves R by e_g = sum_x [s_x (A_xg - R_x B_xg) / B_x + R_x (n_x
 estimated too. Edges and propensities count as given. A stratum without a positive is left out, and the shares of the
 others are scaled to 1. One stratum is holdout itself. evaluation/strata.py computes it from the slices of holdout.
 
-**No hit is not certainty.** A stratum without a hit may have a ratio up to 1 - 0.025^(1 / B_x), the upper end of Clopper and
-Pearson's interval for B_x users; s_x times that is the half-width of a normal error that is added.
+**No hit is not certainty.** A stratum without a hit may have a ratio up to 1 - 0.025^(1 / B_x), the upper end of
+Clopper and Pearson's interval for B_x users; s_x times that is the half-width of a normal error that is added.
 
-    1 / sum_x (s_x^2 / B_x)        the effective number of users, for intervals of few hits: a stratum with a large share
+    1 / sum_x (s_x^2 / B_x)        the effective number of users, for intervals of few hits: a stratum with a large
+    share
                                    and few users decides
 """
 

@@ -5,7 +5,8 @@
     e_g    = mean over d of (A_gd - R_d B_gd) / B_d: what bucket g of users moves R by
 
 The error over users is that of e_g; the standard deviation of R_d over draws stands beside it. Which pairs are in a
-set: test_sets/rule.py. Held-out positives that are not in the set are no positives; in AUC they are no negatives either.
+set: test_sets/rule.py. Held-out positives that are not in the set are no positives; in AUC they are no negatives
+either.
 """
 
 from typing import NamedTuple

@@ -3,8 +3,8 @@
     place   model, group (an estimator and a metric), slice, bucket and stratum
     row     a place and a cell (a cutoff)
 
-Tasks send, of each place, the sums that all its cells share (denominators), and sums of single cells (numerators). Users
-without a positive are in slice ZERO of their group: they belong to each of its slices of items and pairs.
+Tasks send, of each place, the sums that all its cells share (denominators), and sums of single cells (numerators).
+Users without a positive are in slice ZERO of their group: they belong to each of its slices of items and pairs.
 """
 
 from typing import Any, NamedTuple
@@ -33,8 +33,8 @@ class Keys(NamedTuple):
 
 
 def added_rows(rows: npt.NDArray[Any], model: Ints, spec: EvaluationSpec) -> tuple[Keys, Sums]:
-    """The sums of every cell, from rows of ROW of the sums of tasks; model: the number of each row's. Rows without users
-    are left out.
+    """The sums of every cell, from rows of ROW of the sums of tasks; model: the number of each row's. Rows without
+    users are left out.
     """
     groups = _cells_of_groups(spec)
     flat = np.array([cell for cells in groups for cell in cells], np.int64)

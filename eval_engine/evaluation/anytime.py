@@ -3,8 +3,8 @@
     value -+ c(n) se        statistics/confidence_sequences.py; n users, alpha = 1 - confidence; nowhere inside the
                             ordinary interval, which few hits widen (statistics/few_hits.py)
 
-They hold for estimates of a sample that only grows from look to look, as those of a window `since` a day. NULL where the
-setting evaluate.anytime is missing, and where the estimate has no standard error.
+They hold for estimates of a sample that only grows from look to look, as those of a window `since` a day. NULL where
+the setting evaluate.anytime is missing, and where the estimate has no standard error.
 """
 
 from collections.abc import Iterable

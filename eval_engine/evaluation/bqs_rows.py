@@ -88,7 +88,8 @@ def not_scored(rule: BqsRule, rows: Rows) -> list[str]:
     """What is asked for and has no row, as sentences."""
     if not rows:
         return [
-            "bqs: there is no score: no estimator of bqs.estimators has estimates of bqs.metrics, or no pair has both its models "
+            "bqs: there is no score: no estimator of bqs.estimators has estimates of bqs.metrics, or no pair has both "
+            "its models "
             "in the run"
         ]
     cells = {(row["estimator"], row["metric"], row["k"]) for row in rows}

@@ -1,14 +1,15 @@
-"""P-RSP and P-REO: from the sums of the classes of popularity to the variation over classes (estimators/metrics/parity.py).
+"""P-RSP and P-REO: from the sums of the classes of popularity to the variation over classes
+(estimators/metrics/parity.py).
 
     e_g = (G - 1) / G (mean over g of T_(g) - T_(g))       T_(g): the value without bucket g of users
 
-so that G / (G - 1) sum_g e_g^2 is the jackknife variance over the G buckets. A class that has support only in one bucket
-leaves the error undefined.
+so that G / (G - 1) sum_g e_g^2 is the jackknife variance over the G buckets. A class that has support only in one
+bucket leaves the error undefined.
 
-**No hit is not certainty.** A class with support and without a hit has ratio 0 in every T_(g), which the jackknife takes
-for certain. It may have up to 3.7 hits, of size 1 at most: the upper end of 95 % for a Poisson number of which none was seen.
-The most that UNSEEN hits would move the value by is the half-width of a normal error that is added. Of many users it is
-nothing.
+**No hit is not certainty.** A class with support and without a hit has ratio 0 in every T_(g), which the jackknife
+takes for certain. It may have up to 3.7 hits, of size 1 at most: the upper end of 95 % for a Poisson number of which
+none was seen. The most that UNSEEN hits would move the value by is the half-width of a normal error that is added. Of
+many users it is nothing.
 """
 
 import math

@@ -118,7 +118,9 @@ def _spread_columns(group: ResultGroup, asking: InferenceSettings) -> dict[str, 
 
 
 class _Value(NamedTuple):
-    """A model's value with its standard error and interval, its bounds under ties, and the reason if one is undefined."""
+    """A model's value with its standard error and interval, its bounds under ties, and the reason if one is
+    undefined.
+    """
 
     value: float
     standard_error: float

@@ -13,7 +13,8 @@ So standard errors of a merged run are by bucket, for every estimator:
 
     se^2 = G / (G - 1) sum_g e_g^2,    e_g = (A_g - R B_g) / B,    G buckets        Student's t with G - 1 degrees
 
-(statistics/paired.py; of few hits statistics/few_hits.py), 256 buckets for the whole and 32 for slices. The other columns are those of results.py.
+(statistics/paired.py; of few hits statistics/few_hits.py), 256 buckets for the whole and 32 for slices. The other
+columns are those of results.py.
 """
 
 import math

@@ -1,6 +1,7 @@
 """The ranks of one model, for what is the same for all models: propensities of pairs, and who has labels of which set.
 
-Of a small run this process reads them, of a larger one Spark's workers; where only Spark can read the files, Spark does.
+Of a small run this process reads them, of a larger one Spark's workers; where only Spark can read the files, Spark
+does.
 """
 
 from typing import NamedTuple

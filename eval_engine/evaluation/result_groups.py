@@ -253,8 +253,8 @@ def _paired(groups: list[list[ModelSums]]) -> list[Paired]:
 def _strata(
     kinds: Ints, kind_of: Ints, places: tuple[Ints, Ints], columns: list[Any], n_models: int
 ) -> tuple[Ints, Doubles]:
-    """The strata of a group, and the users, sums and sums of squares of each, (n_models, n_strata, 3, N_COARSE). places:
-    model and bucket of each row.
+    """The strata of a group, and the users, sums and sums of squares of each, (n_models, n_strata, 3, N_COARSE).
+    places: model and bucket of each row.
     """
     own, which = np.unique(kind_of, return_inverse=True)
     row = (places[0] * own.size + which.reshape(-1)) * N_COARSE + places[1]

@@ -329,8 +329,8 @@ def _top_lists(lists: pa.Array, k: int) -> tuple[npt.NDArray[np.int64], pa.Array
 
 
 def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> tuple[ListItems, TopLists]:
-    """What the run's popularity says of the items of lists, and of what each user was trained on; and the lists with the
-    numbers of their items.
+    """What the run's popularity says of the items of lists, and of what each user was trained on; and the lists with
+    the numbers of their items.
     """
     rule = spec.popularity
     assert rule is not None

@@ -1,4 +1,5 @@
-"""Test sets in an evaluation: each draw is a slice of held-out pairs, `test_set=NAME.DRAW`, of the estimator `test_set`.
+"""Test sets in an evaluation: each draw is a slice of held-out pairs, `test_set=NAME.DRAW`, of the estimator
+`test_set`.
 
 The pairs of a slice follow from the rule of the set, where the pair is (test_sets/rule.py). The statistics have a row
 for each draw; estimates, comparisons and agreement have one for each set, test_set(NAME), over its draws

@@ -462,7 +462,8 @@ def _too_large(formula: MetricTerms, error: TooLargeError) -> DataError:
     if formula.estimator.weight is None:
         return DataError(f"{formula}: {error}.")
     return DataError(
-        f"{formula}: {error}. The weight of a pair is 1 / its propensity, and the least propensity of the run is too small "
+        f"{formula}: {error}. The weight of a pair is 1 / its propensity, and the least propensity of the run is too "
+        "small "
         "(table propensity_fits: least, gamma). Give propensity.gamma, such as 1.0, or another method; of logged "
         "propensities, correct the column where heldout is made."
     )

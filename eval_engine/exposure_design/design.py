@@ -190,7 +190,8 @@ def reason(wrong: int, arms: Arms) -> str:
     """Why a user can have no plan."""
     return {
         TWICE: "has an item twice in one list. A top list has each item once.",
-        OUTSIDE: "has an item in a list that is excluded from the user's frame. Rank the models among the items that may "
+        OUTSIDE: "has an item in a list that is excluded from the user's frame. Rank the models among the items that "
+        "may "
         "be shown.",
         BEYOND: "has an item that is not in the catalogue. Use positions of the catalogue.",
         SMALL: f"has a frame of fewer than {arms.uniform} items, which arm U is to show. Give fewer exposures.",
@@ -199,8 +200,8 @@ def reason(wrong: int, arms: Arms) -> str:
 
 def expected_gain(exposures: int, uniform: int, n_items: float, share: float) -> float:
     """How many times fewer users a difference of precision or pooled recall takes under a plan than under uniform
-    exposure, roughly: a + (1 - a) N / |T|, a = e1 / e; at most N / e, when all of T is shown. share: |T| / N, T the items
-    that arm T may show.
+    exposure, roughly: a + (1 - a) N / |T|, a = e1 / e; at most N / e, when all of T is shown. share: |T| / N, T the
+    items that arm T may show.
 
     >>> expected_gain(10, 5, 2000, 0.025)
     20.5
@@ -214,18 +215,21 @@ def check_arms(arms: Arms, n_models: int, length: int, n_items: int) -> None:
     check_seed(arms.seed)
     if arms.exposures < 1 or not 1 <= arms.uniform <= arms.exposures:
         raise ConfigError(
-            f"exposures {arms.exposures}, uniform {arms.uniform}: a user is shown at least one item, and one of the whole "
+            f"exposures {arms.exposures}, uniform {arms.uniform}: a user is shown at least one item, and one of the "
+            "whole "
             "frame: 1 <= uniform <= exposures. Without arm U some items could never be shown, and estimates be biased."
         )
     if arms.exposures > n_items:
         raise ConfigError(
-            f"exposures {arms.exposures}: there are only {n_items:,} items, so no user can be shown as many. Give fewer."
+            f"exposures {arms.exposures}: there are only {n_items:,} items, so no user can be shown as many. Give "
+            "fewer."
         )
     if not arms.cutoffs or min(arms.cutoffs) < 1:
         raise ConfigError(f"cutoffs {list(arms.cutoffs)}: at least one cutoff is needed, each 1 or more.")
     if max(arms.cutoffs) > length:
         raise ConfigError(
-            f"cutoffs: {max(arms.cutoffs)} is beyond the end of the top lists, which hold {length} items. Use longer lists "
+            f"cutoffs: {max(arms.cutoffs)} is beyond the end of the top lists, which hold {length} items. Use longer "
+            "lists "
             "(`top` of the config), or smaller cutoffs."
         )
     if n_models < 1 or (n_models == 1 and arms.aim == "differences"):

@@ -1,7 +1,8 @@
 """Pooled recall, and how much better one model is than another, with sizes that are known taken as known.
 
-    A = sum y q / pi      B = sum q / pi      C = sum y / pi      D = sum 1 / pi            over all exposures of all users
-    positives in the top K   M  = K n A / B        A estimates it too, but B, which is K n on average, errs as A does
+    A = sum y q / pi      B = sum q / pi      C = sum y / pi      D = sum 1 / pi            over all exposures of all
+    users positives in the top K   M  = K n A / B        A estimates it too, but B, which is K n on average, errs as A
+    does
     positives                N+ = (sum N_u) C / D  likewise
     recall = M / N+          lift of a over b = M_a / M_b: it needs no N+
 

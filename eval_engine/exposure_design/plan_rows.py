@@ -6,8 +6,8 @@
 
 Users are drawn by hash(seed, user): those below a threshold that leaves at most as many as asked. What moves between
 workers are the lists of these users up to the largest cutoff, as positions, in blobs (spark/arrow_blobs.py). Training
-pairs are read where the frame leaves them out (`unseen`). The plan is that of design_exposures with the ids of users and
-of the catalogue, on any number of partitions.
+pairs are read where the frame leaves them out (`unseen`). The plan is that of design_exposures with the ids of users
+and of the catalogue, on any number of partitions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

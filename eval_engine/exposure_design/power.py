@@ -3,8 +3,8 @@ anything: from a pilot of random exposures.
 
     z_i  = q_a - q_b                     precision: q the chance that item i is in the top K of model a, of b
     z_i  = q_a - q_b - D                 pooled recall; D the difference that is to be detected
-    S    = mean over users of sum_i p_i z_i^2 / pi_i          p_i: the chance that i is a positive, pi_i: that it is shown
-    SE^2 = S / n / scale^2               scale: K (precision), mean number of positives of a user (pooled recall)
+    S    = mean over users of sum_i p_i z_i^2 / pi_i          p_i: the chance that i is a positive, pi_i: that it is
+    shown SE^2 = S / n / scale^2               scale: K (precision), mean number of positives of a user (pooled recall)
     users = (z_{(1 + confidence) / 2} + z_power)^2 S / (scale D)^2
 
 S needs no model of p: over the positives of the pilot, z^2 / (pi pi_pilot) has that sum as its mean. An error of the

@@ -1,8 +1,8 @@
 """What was shown by a plan, held against the plan: DataFrames in, DataFrames and counts out.
 
-A pair that was planned and shown has its probability and arms, and counts. Shown but not planned: it has no probability,
-and is left out. Planned but not shown: its answer is missing. Where that depends on what users would have answered it
-is a bias, and 1 / pi tells how large it could be: if all missing ones were positives,
+A pair that was planned and shown has its probability and arms, and counts. Shown but not planned: it has no
+probability, and is left out. Planned but not shown: its answer is missing. Where that depends on what users would have
+answered it is a bias, and 1 / pi tells how large it could be: if all missing ones were positives,
 
     share of positives among the candidates   + sum of 1 / pi of the missing / sum of 1 / pi of all planned
 

@@ -36,7 +36,8 @@ class Design(Strict):
             raise ValueError("users and budget both say how many users are shown something: give one of them")
         if self.budget is not None and self.budget < self.exposures:
             raise ValueError(
-                f"budget: {self.budget} exposures are fewer than the {self.exposures} of one user: give at least as many"
+                f"budget: {self.budget} exposures are fewer than the {self.exposures} of one user: give at least as "
+                "many"
             )
         if self.uniform is not None and self.uniform > self.exposures:
             raise ValueError(

@@ -14,8 +14,8 @@ tau = 1 are taken; the others lie in the order of hash(seed, user, item), S_i is
 taken if floor(S_i + v) > floor(S_{i-1} + v), v = hash(seed, user) in [0, 1). S of the last one is a whole number.
 
 Arm U takes positions floor(N hash(seed, user, j)), j = 0, 1, .., and passes over those that it has or that are not in
-the frame. So a plan depends on seed, ids, lists, frame and catalogue only. Items stand in the order of their hash, which
-tells nothing of their arm.
+the frame. So a plan depends on seed, ids, lists, frame and catalogue only. Items stand in the order of their hash,
+which tells nothing of their arm.
 """
 
 from typing import NamedTuple

@@ -81,9 +81,9 @@ def gained_after(places: tuple[Ints, Ints, Ints], cutoffs: Sequence[int], ties: 
 
 
 def broken(places: tuple[Ints, Ints, Ints], weight: Doubles | None, after: bool) -> Ints:
-    """`above` of each positive once all ties are broken: tied positives after (True) or before all other items that they
-    are tied with, one place each, the heaviest where it moves a falling gain most; int32 (n_positives,). Unknown places
-    stay.
+    """`above` of each positive once all ties are broken: tied positives after (True) or before all other items that
+    they are tied with, one place each, the heaviest where it moves a falling gain most; int32 (n_positives,). Unknown
+    places stay.
 
     >>> broken((np.array([0, 2]), np.array([3, 3]), np.array([4, 4])), None, after=True).tolist()  # 2 of 5 tied items
     [6, 7]

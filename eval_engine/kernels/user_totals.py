@@ -21,9 +21,9 @@ def user_totals(offsets: Ints, x: Doubles | Bools) -> Doubles:
 
 
 def totals_within(offsets: Ints, above: Ints, row: Ints, table: Doubles, cutoffs: Ints) -> Doubles:
-    """The number of each user's positives with fewer than k candidates above them, and the sums over them of each column
-    of a table, (n_cutoffs, 1 + n_columns, n_users). row: of each positive in the table (n_rows, n_columns), which has a
-    multiple of COLUMNS columns; empty if the table is.
+    """The number of each user's positives with fewer than k candidates above them, and the sums over them of each
+    column of a table, (n_cutoffs, 1 + n_columns, n_users). row: of each positive in the table (n_rows, n_columns),
+    which has a multiple of COLUMNS columns; empty if the table is.
     """
     if table.shape[1] % COLUMNS:
         raise ValueError(f"the table has {table.shape[1]} columns, not a multiple of {COLUMNS}")

@@ -43,7 +43,8 @@ def delta_uri(uri: str) -> str:
 def native_files(uri: str) -> fs.FileSystem | None:
     """The files of a table on this machine as Arrow reads them itself; None: delta-rs reads them, through Python.
 
-    Arrow's threads then call Python, also while the process ends, which ended a quarter of short processes with SIGABRT.
+    Arrow's threads then call Python, also while the process ends, which ended a quarter of short processes with
+    SIGABRT.
     """
     if "://" in uri:
         return None

@@ -7,10 +7,10 @@
 
     low: count <= low_at_most      high: count > high_above      middle: between      unseen: count 0
 
-Items with equal counts are in one class. Where a curve has no elbows, classes are those of `quantile`, and `reason` says
-why. The elbows depend on how much the curve is smoothed: `stability` has the smallest and the largest class over nearby
-windows (10 points more or less, and 0.5 to 1.5 times the window), and classes are `fragile` if low or high changes by
-more than a quarter.
+Items with equal counts are in one class. Where a curve has no elbows, classes are those of `quantile`, and `reason`
+says why. The elbows depend on how much the curve is smoothed: `stability` has the smallest and the largest class over
+nearby windows (10 points more or less, and 0.5 to 1.5 times the window), and classes are `fragile` if low or high
+changes by more than a quarter.
 """
 
 from typing import NamedTuple, get_args

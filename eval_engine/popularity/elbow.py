@@ -6,8 +6,9 @@
     left  = elbow of (x, -s) on [0, idx)       low: rho <= rho[left]
     right = elbow of (x, s) on [idx, N)        high: rho > rho[right]
 
-The elbow of a curve: both axes scaled to [0, 1] and rotated by minus the angle of the chord; the lowest point. Of points
-within 1e-9 of the lowest, the last on the left side and the first on the right side: otherwise rounding would decide.
+The elbow of a curve: both axes scaled to [0, 1] and rotated by minus the angle of the chord; the lowest point. Of
+points within 1e-9 of the lowest, the last on the left side and the first on the right side: otherwise rounding would
+decide.
 
 The result depends on the window (stability.py): an inflection point is where a second difference is nearest to 0, and a
 curve may have several. Above MOST_POINTS items the curve is read at that many evenly spaced places.
@@ -81,7 +82,7 @@ def elbow(y: Floats, last: bool) -> int:
 
 
 def rotated(y: Floats) -> Floats:
-    """The heights of points (0, y[0]), (1, y[1]) .. scaled to the unit square and rotated so that the chord is level."""
+    """The heights of points (0, y[0]), (1, y[1]) .. in the unit square, rotated so that the chord is level."""
     x = np.linspace(0.0, 1.0, y.size) if y.size > 1 else np.zeros(1)
     span = y.max() - y.min()
     scaled = (y - y.min()) / span if span > 0 else np.zeros(y.size)

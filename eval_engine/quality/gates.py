@@ -93,8 +93,8 @@ class _Observed(NamedTuple):
 def judge(
     rule: GateRule, answers: Answers, baseline: Answers | None, sure: Sureness, shared: Shared | None = None
 ) -> GateRow:
-    """The verdict of one gate. Of a change: baseline, the run that it is compared with (None: none is approved yet), and
-    what the two runs share (None: nothing is known to be shared).
+    """The verdict of one gate. Of a change: baseline, the run that it is compared with (None: none is approved yet),
+    and what the two runs share (None: nothing is known to be shared).
     """
     if isinstance(rule, QualityGate):
         return _judge_quality(rule, answers)
@@ -156,7 +156,8 @@ def _judge_change(
 ) -> GateRow:
     if baseline is None:
         message = (
-            f"{_what(rule, rule.model)} is {row['value']:.4g}; no run with these settings has been approved before this "
+            f"{_what(rule, rule.model)} is {row['value']:.4g}; no run with these settings has been approved before "
+            "this "
             "one, so there is nothing to compare it with."
         )
         return _row(rule, "pass", rule.bound, message)
@@ -179,7 +180,9 @@ def _judge_change(
 def _relative(
     rule: BoundedRule, of: Moments, factor: float, sure: Sureness, told: str, baseline: str | None = None
 ) -> GateRow:
-    """The verdict on a ratio less 1. factor: half-width over standard error. told: with a place for how far it is off."""
+    """The verdict on a ratio less 1. factor: half-width over standard error. told: with a place for how far it is
+    off.
+    """
     if not of.b > 0:
         whose = f"its value there is {of.b:g}" if baseline else f"the other model's value is {of.b:g}"
         return _row(
@@ -240,7 +243,8 @@ def _judge_quality(rule: QualityGate, answers: Answers) -> GateRow:
         message = f"{what}: {row['n_rows']:,} rows broke the rule; at most {rule.at_most:,} may."
         return _row(rule, _failed(rule) if failed else "pass", float(rule.at_most), message, observed=row["n_rows"])
     failed = row["verdict"] not in rule.verdicts
-    message = f"{what}: the check says {row['verdict']}; {' or '.join(rule.verdicts)} is asked for. {row['example'] or ''}".strip()
+    asked = " or ".join(rule.verdicts)
+    message = f"{what}: the check says {row['verdict']}; {asked} is asked for. {row['example'] or ''}".strip()
     return _row(rule, _failed(rule) if failed else "pass", None, message, observed=row["p"])
 
 
@@ -257,7 +261,8 @@ def _judge_reversals(rule: ReversalGate, answers: Answers) -> GateRow:
     n = sum(of[0][f"n_{flag}"] for flag in rule.flags)
     named = [row for row in of if row["flag"] in rule.flags][:1]
     first = f", first {named[0]['model_a']} and {named[0]['model_b']}" if named else ""
-    message = f"{what}: {n:,} of {of[0]['n_model_pairs']:,} pairs of models are {' or '.join(rule.flags)}{first}; at most {rule.at_most:,} may be."
+    flags, n_pairs = " or ".join(rule.flags), of[0]["n_model_pairs"]
+    message = f"{what}: {n:,} of {n_pairs:,} pairs of models are {flags}{first}; at most {rule.at_most:,} may be."
     return _row(rule, _failed(rule) if n > rule.at_most else "pass", float(rule.at_most), message, observed=n)
 
 

@@ -1,8 +1,8 @@
 """Whether exposures were shown with the probabilities that they came with.
 
 Designed exposures. Over the exposures of a user, sum of q / pi estimates the size of the user's top K, which is K: q is
-the chance that an item is in the top K of a model, pi that it is shown. The mean over users must be K within its error, for any model; it
-is below K where planned items were not shown, and off where pi is not what the item was shown with.
+the chance that an item is in the top K of a model, pi that it is shown. The mean over users must be K within its error,
+for any model; it is below K where planned items were not shown, and off where pi is not what the item was shown with.
 
     z = (mean - K) / se          se: standard deviation over users / sqrt(n)
 
@@ -63,8 +63,10 @@ def off(sums: list[TopSum], level: float) -> list[str]:
         own = [one for one in bad if one.k == k]
         worst = max(own, key=lambda one: abs(one.z))
         lines.append(
-            f"Designed exposures: the sum of 1 / probability over the top {k} is {worst.mean:.3f} for {worst.model} (z = "
-            f"{worst.z:.1f}; {len(own)} models in all), and must be {k} on average. Items were not shown as planned, or "
+            f"Designed exposures: the sum of 1 / probability over the top {k} is {worst.mean:.3f} for {worst.model} (z "
+            "= "
+            f"{worst.z:.1f}; {len(own)} models in all), and must be {k} on average. Items were not shown as planned, "
+            "or "
             "their probabilities are not those of the plan: compare `shown` with exposure_plan."
         )
     return lines

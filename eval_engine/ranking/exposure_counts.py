@@ -9,8 +9,8 @@ counts per item, which stay with the workers.
 An item is a candidate of everybody who had not seen it, so E_i is the sum of p over all users less seen_p, and only
 pairs that there are need to be looked at. Seen is what `feedback` has: a held-out pair is a candidate. Users who were
 shown all of their candidates drew nothing: they do not count. Of exposures with probabilities, the powers of d in
-statistics/exposure_moments.py are counted, of all users who were shown anything. Everything that adds up over users is an integer: per
-item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
+statistics/exposure_moments.py are counted, of all users who were shown anything. Everything that adds up over users is
+an integer: per item in units of 2^-40, other terms in units of 2^-60. The tests themselves: statistics/uniformity.py.
 """
 
 import json

@@ -3,9 +3,9 @@ write the same rows.
 
 Every label set has its own candidates: the user's training pairs are among them or not (inputs/label_sets.py). A set
 that the run does not have has empty lists. A place that cannot be known is NULL: of a partial list (only the best n
-items are scored), `above` and `tied` of a label without a score, `tied` of a label whose score is the least and is there
-twice (candidates without a score may have it too: the list was cut inside a tie), and the threshold of a cutoff that is
-not below the number of scores. A least score that is there once is taken for one without ties.
+items are scored), `above` and `tied` of a label without a score, `tied` of a label whose score is the least and is
+there twice (candidates without a score may have it too: the list was cut inside a tie), and the threshold of a cutoff
+that is not below the number of scores. A least score that is there once is taken for one without ties.
 """
 
 from functools import lru_cache

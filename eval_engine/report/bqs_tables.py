@@ -1,4 +1,4 @@
-"""A study of [bqs] as tables: on the terminal, and on a self-contained HTML page; the darker a cell, the larger its value."""
+"""A study of [bqs] as tables: on the terminal, and on a self-contained HTML page, darker where a value is larger."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -112,7 +112,8 @@ def _table(report: BqsReport, baseline: str, quality: str, k: int) -> Sheet:
     columns = [shades_of([getattr(line, name) for line in lines]) for name in Line._fields[1:7]]
     shades = [(*(column[n] for column in columns), None) for n in range(len(lines))]
     note = (
-        f"Means over {report.read.n_repeats} seeds. ** and *: best and second by BQS, where analysis of variance over seeds "
+        f"Means over {report.read.n_repeats} seeds. ** and *: best and second by BQS, where analysis of variance over "
+        "seeds "
         "finds that techniques differ."
     )
     return Sheet(f"{plain(baseline)}: {quality}@{k}", heads, texts, note, shades=shades)

@@ -1,5 +1,5 @@
-"""The picture of the study of designed exposures: measured gain of each plan with the rule's line, above the coverage of
-intervals, by what is varied.
+"""The picture of the study of designed exposures: measured gain of each plan with the rule's line, above the coverage
+of intervals, by what is varied.
 
 Nothing but the rows goes into a file, so the same rows give the same bytes.
 """
@@ -40,7 +40,8 @@ def _gains(study: DesignStudy, lines: Sequence[Line]) -> Figure:
     width, height = 1.2 + 2.75 * max(len(names), 3), 7.4
     base = study.base
     subtitle = (
-        f"difference in pooled recall@K of two close models; N = {base.items:,}, M = {base.models}, e = {base.exposures}, "
+        f"difference in pooled recall@K of two close models; N = {base.items:,}, M = {base.models}, e = "
+        f"{base.exposures}, "
         f"K = {base.k} where not varied; {study.draws:,} draws of {study.users:,} users"
     )
     title = headline(lines)

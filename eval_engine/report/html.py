@@ -47,8 +47,8 @@ def save_html(
     settings: Mapping[str, object] | None = None,
     more: str = "",
 ) -> Path:
-    """Write the page; picture: a PNG to embed, or None; settings: the choices that the numbers follow from, by name; more:
-    further sections.
+    """Write the page; picture: a PNG to embed, or None; settings: the choices that the numbers follow from, by name;
+    more: further sections.
     """
     every = panels(answers)
     lead = f'<p class="lead">{escape(headline(every[0]))}</p>' if every else ""

@@ -1,5 +1,5 @@
-"""The sections of a run's page on popularity: the curve with its cuts, what lists do to the classes, and balanced quality
-scores; the darker a cell, the larger its value.
+"""The sections of a run's page on popularity: the curve with its cuts, what lists do to the classes, and balanced
+quality scores; the darker a cell, the larger its value.
 """
 
 from collections.abc import Mapping, Sequence

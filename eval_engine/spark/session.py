@@ -32,7 +32,7 @@ EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # timestamps in the tables do not depend on the machine
     "spark.sql.parquet.columnarReaderBatchSize": "1024",  # rows may hold long lists: 4,096 of them fill a small JVM
     "spark.ui.showConsoleProgress": "false",  # jobs/progress.py shows the progress
-    # Else every method of a DataFrame or Column sends its call site to Java, in some ten calls: almost half of all calls.
+    # Else every method of a DataFrame or Column sends its call site to Java, in some ten calls: almost half of all.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Arrow's allocator keeps memory that a worker frees: the next block needs as much, and new pages from the kernel
     # take some 7 % of a worker's CPU time.

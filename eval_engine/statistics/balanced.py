@@ -27,8 +27,8 @@ therefore weighted by g(n), chosen so that the users with n > 0 represent all us
    are estimated, and their error is part of the standard error. The remaining bias d' C d is added to its square, with
    tau = LEFT_SPREAD and l = LEFT_LENGTH: a rougher recall than the weights reckon with; or with the slope of
    the model's own recall by log N+, as its ratios by n show it, if that makes it larger. The interval is
-   Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures the bias is the larger
-   part: where hardly anyone shows two positives, the weights can correct little.
+   Student's with as many degrees of freedom as the sum has [Satterthwaite 1946]. Of few exposures the bias is the
+   larger part: where hardly anyone shows two positives, the weights can correct little.
 
 In: counts of users and sums of m / n and (m / n)^2 by (e, N, n): they merge, and their size does not grow with the
 number of users. Weights are the same for all models, so that differences are paired. Users with different e or N (both
@@ -84,8 +84,8 @@ class Balanced(NamedTuple):
         return errors
 
     def degrees(self) -> Doubles:
-        """(n_models,): degrees of freedom of the errors. The jackknife variance has n_units - 1; the variance of the bias
-        is not estimated from units.
+        """(n_models,): degrees of freedom of the errors. The jackknife variance has n_units - 1; the variance of the
+        bias is not estimated from units.
         """
         errors, sampling = self.standard_errors(), np.diag(self.models.covariance)
         degrees: Doubles = max(self.models.n_units - 1, 1) * np.divide(

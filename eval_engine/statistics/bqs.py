@@ -1,11 +1,12 @@
-"""BQS, the balanced quality score: what a debiasing method gains for rare items, less what it costs overall [bqs] eq. 12.
+"""BQS, the balanced quality score: what a debiasing method gains for rare items, less what it costs overall [bqs] eq.
+12.
 
     BQS = sigmoid(Phi(d) + Phi(d_L))        d = Q(debiased) - Q(baseline), d_L the same of rare items
     Phi(x) = x for x >= 0, else x - (a x)^2
 
-Q is a quality between 0 and 1, such as the hit rate, and a says how much a loss is punished: 10 for hit rate and recall,
-2 for nDCG. A baseline against itself has 0.5; the largest value is sigmoid(2) = 0.881. Phi punishes losses, so noise
-lowers BQS: without any effect, and with standard error 0.05 of d_L, it is 0.471 on average.
+Q is a quality between 0 and 1, such as the hit rate, and a says how much a loss is punished: 10 for hit rate and
+recall, 2 for nDCG. A baseline against itself has 0.5; the largest value is sigmoid(2) = 0.881. Phi punishes losses, so
+noise lowers BQS: without any effect, and with standard error 0.05 of d_L, it is 0.471 on average.
 """
 
 from typing import overload

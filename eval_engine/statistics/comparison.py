@@ -15,17 +15,18 @@ difference.
 **No evidence is not equivalence.** Where few users tell two models apart, T has next to no error, however few users
 there are. But a model that is worse by the margin would lose m = margin R_j in all, in hits of size s each, so that
 
-    L = m / s            hits are lost at the margin, on average; s = sum a^2 / (sum a sum b), what a user's hit adds to R
+    L = m / s            hits are lost at the margin, on average; s = sum a^2 / (sum a sum b), what a user's hit adds to
+    R
 
 and none of them is seen with chance exp(-L). So the test is by the score at the margin [Tango 1998], with lost and won
-hits as Poisson numbers: of V = se^2 / s^2 hits in which the models differ, D = R_i - R_j says how many were lost and how
-many won; at the margin L + g are lost and g won, g >= 0 by maximum likelihood, with the error
+hits as Poisson numbers: of V = se^2 / s^2 hits in which the models differ, D = R_i - R_j says how many were lost and
+how many won; at the margin L + g are lost and g won, g >= 0 by maximum likelihood, with the error
 
     se_0 = s sqrt(L + 2 g + (c - 1) L),       p = the larger of P(t > T / se) and P(Z > T / se_0)
 
-c = -ln(1 - confidence) / z_confidence^2 = 1.1 makes the test of no lost hit exact: L > 3 hits must be at stake for 95 %,
-300 hits at a margin of 1 %. users_equivalent: the users that would show equivalence with this power, if D stays as it
-is,
+c = -ln(1 - confidence) / z_confidence^2 = 1.1 makes the test of no lost hit exact: L > 3 hits must be at stake for 95
+%, 300 hits at a margin of 1 %. users_equivalent: the users that would show equivalence with this power, if D stays as
+it is,
 
     n_users ((z_confidence se_0 + z_{(1 + power) / 2} se) / T)^2,      the larger of the two tests
 

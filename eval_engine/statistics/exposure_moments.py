@@ -67,7 +67,7 @@ def overlap(exposed: Ints, logged: Ints, n_items: int) -> Overlap:
 
 
 class Frames(NamedTuple):
-    """Powers of d = (sum of 1 / p over a user's exposures) / (the user's candidates) - 1, per user or summed over users."""
+    """Powers of d = (sum of 1 / p over a user's exposures) / (the user's candidates) - 1, per user or summed."""
 
     d: Any
     dd: Any

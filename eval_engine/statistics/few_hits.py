@@ -14,14 +14,16 @@ is too narrow above and too low below, and without a hit it is [0, 0]. With fewe
                 among n = R (1 - R) / se^2 users [Korn, Graubard 1998]; without a hit, or a miss, n is the effective
                 number of users B^2 / sum b^2. A small share of hits (below SMALL) may be of unequal sizes, so the
                 upper end is then at least the gamma interval's; likewise the lower end of a small share of misses
-    of pairs    the numerator grows with pairs of hits of one user (MAP of a sample), which are rare and large: the event
+    of pairs    the numerator grows with pairs of hits of one user (MAP of a sample), which are rare and large: the
+    event
                 more is of size PAIR s
 
-    heavy       hits are weighted by 1 / propensity (or by 1 / rank, as in MAP): the event more is of size HEAVY s, since the heaviest are the rarest
+    heavy       hits are weighted by 1 / propensity (or by 1 / rank, as in MAP): the event more is of size HEAVY s,
+    since the heaviest are the rarest
 
-All with se t / z in place of se, t of as many degrees of freedom as there are users in effect: of few users the error is
-itself not known well. Every interval is cut to the metric's range, 0 to `top`. A value outside, which an unbiased estimator may have, stays:
-the interval then ends at the value.
+All with se t / z in place of se, t of as many degrees of freedom as there are users in effect: of few users the error
+is itself not known well. Every interval is cut to the metric's range, 0 to `top`. A value outside, which an unbiased
+estimator may have, stays: the interval then ends at the value.
 """
 
 from typing import NamedTuple

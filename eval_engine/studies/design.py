@@ -1,9 +1,9 @@
 """The study of designed exposures: how much smaller is the variance of the difference of two close models under a plan
 than under uniform exposure, what the rule predicts, and whether intervals cover (docs/design.md).
 
-Each draw takes users at random from a population whose likes are known (datasets/close_models.py) and shows each of them
-e items of N, uniformly and by plans from the top lists of M models. A case is N, M, how far the close models are apart, e
-and K. By case, plan and estimate of the difference, over draws:
+Each draw takes users at random from a population whose likes are known (datasets/close_models.py) and shows each of
+them e items of N, uniformly and by plans from the top lists of M models. A case is N, M, how far the close models are
+apart, e and K. By case, plan and estimate of the difference, over draws:
 
     gain        variance of the plain estimate under uniform exposure / variance of the estimate under the plan
     predicted   a + (1 - a) N / |T_u|, a = e1 / e, at most N / e             exposure_design/design.py

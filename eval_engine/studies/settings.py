@@ -92,7 +92,7 @@ class RandomParts(Strict):
 
 
 class WtdStudy(Strict):
-    """How near test sets that are drawn from held-out pairs come to a random test set [wtd]: eval_engine/studies/wtd.py."""
+    """How near test sets that are drawn from held-out pairs come to a random one [wtd]: eval_engine/studies/wtd.py."""
 
     kind: Literal["wtd"]
     runs: int = Field(10, ge=1, le=1000, description="splits; run number n is the run RUN_ID-n")
@@ -163,7 +163,8 @@ class DesignStudy(Strict):
                 for what, size in (("exposures", case.exposures), ("k", case.k)):
                     if size >= case.items:
                         raise ValueError(
-                            f"{name if value is None else f'vary.{name}: {value}'}: {what} {size} of {case.items} items "
+                            f"{name if value is None else f'vary.{name}: {value}'}: {what} {size} of {case.items} "
+                            "items "
                             "leave nothing to choose. Give fewer, or more items"
                         )
         return self
@@ -182,6 +183,7 @@ Study = Annotated[
     Discriminator(
         _kind,
         custom_error_type="study_kind",
-        custom_error_message="kind is ure, simpson, wtd or bqs; a config of kind design has run_id, lake, report and study only",
+        custom_error_message="kind is ure, simpson, wtd or bqs; a config of kind design has run_id, lake, report and "
+        "study only",
     ),
 ]

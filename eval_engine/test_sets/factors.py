@@ -1,6 +1,7 @@
 """The factors of users and items in the weight of a pair, from counts of pairs: w(u, i) = factor(u) factor(i).
 
-    WTD, WTD_H    factor(u) = w_u, factor(i) = w_i^q;   w = P_mar / P_mnar,   P_mnar = count / total of the training pairs
+    WTD, WTD_H    factor(u) = w_u, factor(i) = w_i^q;   w = P_mar / P_mnar,   P_mnar = count / total of the training
+    pairs
     SKEW          factor(u) = 1, factor(i) = 1 / count
     REG, FULL     1
 

@@ -6,7 +6,8 @@ over all users (or items), also those without a pair in the set. The sums are of
 
     sum |c_u |U| - m| = 2 m |U| TV,   sum |c_u R - r_u m| = 2 m R TV
 
-so that they do not depend on partitioning. A part of the users adds up those with c_u > 0; the rest follows from totals.
+so that they do not depend on partitioning. A part of the users adds up those with c_u > 0; the rest follows from
+totals.
 """
 
 from typing import NamedTuple

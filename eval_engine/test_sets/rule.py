@@ -77,7 +77,7 @@ class Factors(NamedTuple):
 
 @lru_cache(maxsize=16)
 def factors_of(tables: CountTables, weighing: Weighing) -> Factors:
-    """The factors by position, computed once per process; one more at the end, 0, for ids that are not in the tables."""
+    """The factors by position, computed once per process; a last one, 0, for ids that are not in the tables."""
     found: list[Doubles] = []
     missing: list[Bools] = []
     for name, table, totals, of in (

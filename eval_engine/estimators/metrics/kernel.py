@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 PARTIAL = "their positives are beyond the end of a partial list, where ranks cannot be known"
 Users = Literal["labelled", "positive", "both", "several"]
 ByClass = Callable[["UserBatch", Labelled, Callable[[str], Ints], int, str], Terms]
-"""(batch, view, classes of the positives of a label set, k, ties) -> terms (n_classes, n_users) of CLASSES: low, middle,
-high; a class is a number from 0, or -1 for others.
+"""(batch, view, classes of the positives of a label set, k, ties) -> terms (n_classes, n_users) of CLASSES: low,
+middle, high; a class is a number from 0, or -1 for others.
 """
 OverClasses = Callable[[Doubles, Doubles], Doubles]
 """Numerators and denominators (..., n_classes) -> the value, NaN where it is not defined."""

@@ -2,8 +2,9 @@
 
     sum_u hits_u / sum_u n_u
 
-Of uniform random exposures it says how many exposed positives an estimate rests on, and how many of them were found: the
-sums of the table statistics are these counts. It is no estimate where exposure was not uniform: recall of ure_micro is.
+Of uniform random exposures it says how many exposed positives an estimate rests on, and how many of them were found:
+the sums of the table statistics are these counts. It is no estimate where exposure was not uniform: recall of ure_micro
+is.
 """
 
 from eval_engine.estimators.estimator import Terms

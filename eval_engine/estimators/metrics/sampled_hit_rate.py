@@ -3,13 +3,14 @@
     sampled_hit_rate(negatives=100)     sum_u sum_{i in S_u} P(i is among the first k) / sum_u |S_u|
 
 Negatives are drawn from all candidates but the user's held-out positives. The expectation over draws follows from the
-places in the full list (kernels/sampled_negatives.py), so the value has no sampling noise. In the slice popularity=low it is HR_L of [bqs].
+places in the full list (kernels/sampled_negatives.py), so the value has no sampling noise. In the slice popularity=low
+it is HR_L of [bqs].
 
     sampled_hit_rate_drawn(negatives=100,seed=0)     the same with one draw of negatives for each positive
 
-i is hit if U(hash(seed, user, item)) < P: as a draw of negatives has it, the same on every machine, and a hit at k is one
-at every larger k. hit_rate is another metric, and this one is not recall: with 100 of 3,462 candidates, 10 of them about
-recall@343.
+i is hit if U(hash(seed, user, item)) < P: as a draw of negatives has it, the same on every machine, and a hit at k is
+one at every larger k. hit_rate is another metric, and this one is not recall: with 100 of 3,462 candidates, 10 of them
+about recall@343.
 """
 
 import numpy as np

@@ -1,11 +1,12 @@
 """Coat Shopping [Schnabel et al. 2016]: 290 users x 300 coats; 24 ratings each of coats they chose, 16 of random ones.
 
-    train.ascii, test.ascii                    a line per user, a rating of 1 to 5 per coat, 0: not rated; logged, random
-    user_item_features/*_features.ascii        a line per user or coat, 0 or 1 per feature, named in *_features_map.txt
+    train.ascii, test.ascii                    a line per user, a rating of 1 to 5 per coat, 0: not rated; logged,
+    random user_item_features/*_features.ascii        a line per user or coat, 0 or 1 per feature, named in
+    *_features_map.txt
                                                as NAME:VALUE (optional)
 
-user_id and item_id are the numbers of line and column, from 0. Positive: rating > 3. Random coats were drawn from all of
-them, also those that the user had chosen: frame all_items.
+user_id and item_id are the numbers of line and column, from 0. Positive: rating > 3. Random coats were drawn from all
+of them, also those that the user had chosen: frame all_items.
 """
 
 from collections import Counter
@@ -87,7 +88,8 @@ def _features(sources: Sources, of: str, n_rows: int) -> dict[str, pa.Array]:
     names = [line.strip() for line in files[1].read_text(errors="replace").splitlines() if line.strip()]
     if values.shape != (n_rows, len(names)):
         raise DataError(
-            f"{files[0]} has {values.shape[0]:,} rows x {values.shape[1]:,} features, but {n_rows:,} {of}s are rated and "
+            f"{files[0]} has {values.shape[0]:,} rows x {values.shape[1]:,} features, but {n_rows:,} {of}s are rated "
+            "and "
             f"{files[1].name} names {len(names)} features. {sources.origin}"
         )
     columns: dict[str, list[int]] = {}

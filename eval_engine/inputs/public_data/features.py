@@ -1,7 +1,7 @@
 """A column of text of each item or user, from a feature file of the owner: to slice estimates by.
 
-Lists of tags or genres become their first one: "[27, 9]" -> 27, "12,65" -> 12, "Comedy|Drama" -> Comedy. An id without a
-row, or with an empty field, is `unknown`.
+Lists of tags or genres become their first one: "[27, 9]" -> 27, "12,65" -> 12, "Comedy|Drama" -> Comedy. An id without
+a row, or with an empty field, is `unknown`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,5 @@
-"""KuaiRec [Gao et al. 2022]: 1,411 users who watched nearly all of 3,327 videos (small_matrix.csv), and the log of 7,176
-users and 10,728 videos around them (big_matrix.csv).
+"""KuaiRec [Gao et al. 2022]: 1,411 users who watched nearly all of 3,327 videos (small_matrix.csv), and the log of
+7,176 users and 10,728 videos around them (big_matrix.csv).
 
     small_matrix.csv, big_matrix.csv    user_id, video_id, video_duration, watch_ratio, and columns that are not read
     item_categories.csv                 video_id, feat: a list of tags, as in "[27, 9]" (optional)
@@ -12,11 +12,11 @@ The value is watch_ratio, which may exceed 1. Positive: watch_ratio > 2 [ure A.1
                    favour long videos; it gives neither lambda nor the size of the draw, but 1,934,404 pairs in all]
     big_matrix     the log, of videos of the small matrix
 
-`truth` is the rest of the small matrix. 0.4 % of its pairs were never shown, since the user had blocked the author: they
-are in truth with watch_ratio 0 (unlabelled: zero), so that every candidate has a label and exposures are drawn from all
-candidates; or they are left out as in [ure] (absent), and are then candidates that are never positive and never exposed.
-`exposures` are e pairs of each user, uniformly from truth. Frame: unseen. A pair may have many rows in the log: the
-largest watch_ratio counts.
+`truth` is the rest of the small matrix. 0.4 % of its pairs were never shown, since the user had blocked the author:
+they are in truth with watch_ratio 0 (unlabelled: zero), so that every candidate has a label and exposures are drawn
+from all candidates; or they are left out as in [ure] (absent), and are then candidates that are never positive and
+never exposed. `exposures` are e pairs of each user, uniformly from truth. Frame: unseen. A pair may have many rows in
+the log: the largest watch_ratio counts.
 """
 
 from collections import Counter

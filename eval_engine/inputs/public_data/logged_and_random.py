@@ -2,7 +2,8 @@
 
     heldout              logged pairs that are kept from training, by the rule of the stage `split`, strategy random
     random_train         random pairs that models are trained on: they are in feedback too, so that they leave the frame
-    random_weights       instead of random_train: random pairs that are kept apart, as for the weights of test sets [wtd];
+    random_weights       instead of random_train: random pairs that are kept apart, as for the weights of test sets
+    [wtd];
                          they stay candidates
     random_validation    random pairs to choose settings by; they stay candidates
     exposures            the other random pairs, which models are judged by

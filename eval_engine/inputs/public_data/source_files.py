@@ -52,7 +52,8 @@ class Sources(NamedTuple):
         seen = sorted(path.name for path in self.folder.iterdir())
         listed = ", ".join(seen[:SHOWN]) + (", ..." if len(seen) > SHOWN else "") if seen else "nothing"
         raise DataError(
-            f"{self.folder}: no file {' or '.join(names)} of {self.data_set.name}, here or up to {DEPTH} folders below; "
+            f"{self.folder}: no file {' or '.join(names)} of {self.data_set.name}, here or up to {DEPTH} folders "
+            "below; "
             f"the folder has {listed}. {self.origin}"
         )
 

@@ -3,8 +3,8 @@
     ydata-ymusic-rating-study-v1_0-train.txt    user, song, rating 1 to 5, with tabs: 311,704 logged ratings
     ydata-ymusic-rating-study-v1_0-test.txt     the same, 54,000 ratings of random songs
 
-Positive: rating > 3. Random songs were drawn from those that the user had not rated: frame unseen. [wtd] keeps only users
-with random ratings, 5,400 of them.
+Positive: rating > 3. Random songs were drawn from those that the user had not rated: frame unseen. [wtd] keeps only
+users with random ratings, 5,400 of them.
 """
 
 from collections import Counter

@@ -119,7 +119,8 @@ class Platform:
     def rows(self, table: str, run_id: str) -> list[dict[str, Any]]:
         """The run's rows of a table, as Plumbline reads them without Spark."""
         read = (
-            "import json, sys; from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import TABLES; "
+            "import json, sys; from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import "
+            "TABLES; "
             "(table,) = [table for table in TABLES if table.name == sys.argv[2]]; "
             "print(json.dumps(rows_of(f'{sys.argv[1]}/{table.name}', table, {'run_id': sys.argv[3]}), default=str))"
         )
