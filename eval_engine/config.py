@@ -40,8 +40,7 @@ def check_run_id(run_id: str) -> str:
     if not RUN_ID.fullmatch(run_id):
         raise ValueError(
             f"run_id {run_id!r} is not usable: letters, digits, '.', '_', '-', ':' and '+' only, starting with a "
-            "letter "
-            "or digit, at most 100 of them"
+            "letter or digit, at most 100 of them"
         )
     return run_id
 

@@ -180,8 +180,8 @@ STATISTICS = Table(
     name="statistics",
     about="Sums over the users of a bucket of each estimate's numerator a and denominator b. They are exact, so they "
     "do not depend on partitioning, and sums of several buckets and runs may be added. Rows of metric (weight) and "
-    "(pairs) "
-    "are of held-out pairs: a is the sum of their weights, a_high the largest weight, n_users the number of pairs.",
+    "(pairs) are of held-out pairs: a is the sum of their weights, a_high the largest weight, n_users the number of "
+    "pairs.",
     columns=(
         RUN_ID,
         MODEL,
@@ -308,8 +308,7 @@ COMPARISONS = Table(
             "users_equivalent",
             BIGINT,
             "Number of users with which the two would be called equivalent, were the difference as it is; NULL if it "
-            "is "
-            "not within the margin, or cannot be told.",
+            "is not within the margin, or cannot be told.",
         ),
     ),
     key=("run_id", "estimator", "metric", "k", "slice", "model_a", "model_b"),
@@ -351,8 +350,7 @@ REVERSALS = Table(
             "items",
             List(BIGINT),
             "Number of items of each of them: of the table of slices with this value, of the catalogue without a "
-            "value, "
-            "or of the table strata; NULL for slices of users, which hold all items.",
+            "value, or of the table strata; NULL for slices of users, which hold all items.",
         ),
         Column("random_estimator", STRING, "Estimator from random exposure of the same metric; NULL if there is none."),
         Column("random_difference", DOUBLE, "Its estimate of model_a minus that of model_b, in the whole."),
@@ -517,8 +515,7 @@ TRIALS = Table(
             "held_out",
             DOUBLE,
             "Result of the best epoch on held-out pairs, in units of stop_on; a loss without weights and penalties; of "
-            "an ensemble "
-            "its own result, not that of base.",
+            "an ensemble its own result, not that of base.",
         ),
         Column("train_loss", DOUBLE, "Training loss of the last epoch."),
         Column("epochs", INT, "Number of epochs trained."),
@@ -781,8 +778,7 @@ POPULARITY_CLASSES = Table(
 BQS = Table(
     name="bqs",
     about="The balanced quality score of debiased models against their baselines: per repeat, and the mean over "
-    "repeats "
-    "(docs/popularity.md).",
+    "repeats (docs/popularity.md).",
     columns=(
         RUN_ID,
         ESTIMATOR,
@@ -918,8 +914,7 @@ TEST_SET_PAIRS = Table(
 EXPOSURE_PLAN = Table(
     name="exposure_plan",
     about="What to show at random to whom, and with what probability each item is shown (docs/design.md). Items stand "
-    "in "
-    "random order.",
+    "in random order.",
     columns=(
         RUN_ID,
         Column("user_id", ID, "User.", nullable=False),

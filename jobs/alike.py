@@ -74,8 +74,7 @@ def check_alike(run_id: str, one: Definition, other_id: str, other: Definition) 
         own, others = (_short(values.get(name) or "none") for values in (one, other))
         raise MergeError(
             f"Runs {run_id} and {other_id} cannot be added up: their {name} differ ({own}; {others}), so their sums "
-            "are of "
-            "different quantities. Run one of them again with the config of the other, or leave it out."
+            "are of different quantities. Run one of them again with the config of the other, or leave it out."
         )
 
 

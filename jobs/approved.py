@@ -49,16 +49,14 @@ class Baselines:
         if row is None:
             raise ConfigError(
                 f"gates: the baseline {rule.baseline} of the gate {rule.name} is no run of the lake {self._lake.root}: "
-                "it "
-                "has no evaluate stage there. Give the run_id of a run that was evaluated, or baseline: approved."
+                "it has no evaluate stage there. Give the run_id of a run that was evaluated, or baseline: approved."
             )
         own = answers_row(self._lake, self._run_id)
         if own and (name := difference(settings_of(own["config"]), settings_of(row["config"]))):
             raise ConfigError(
                 f"gates: the baseline {rule.baseline} of the gate {rule.name} was evaluated with another setting of "
-                f"{name} "
-                f"than run {self._run_id}, so that their estimates are of different quantities. Evaluate it with this "
-                "config, or give another baseline."
+                f"{name} than run {self._run_id}, so that their estimates are of different quantities. Evaluate it "
+                "with this config, or give another baseline."
             )
         answers = self._answers(rule.baseline, rule.of)
         if answers is None:

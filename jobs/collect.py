@@ -70,8 +70,7 @@ def _check_frame(made: dict[str, Any], config: RunConfig, plan: str) -> None:
     if made["frame"] != config.frame:
         raise ConfigError(
             f"frame: {config.frame}, but the plan of run {plan} drew from the frame {made['frame']}. Exposures are "
-            "ranked "
-            f"among what they were drawn from: use frame: {made['frame']}."
+            f"ranked among what they were drawn from: use frame: {made['frame']}."
         )
 
 
@@ -83,14 +82,12 @@ def _refuse(found: Returned, config: RunConfig, plan: str) -> None:
     if not found.n_shown:
         raise DataError(
             f"shown: none of its {found.n_unplanned:,} rows is in the plan of run {plan} (first: {found.unplanned}). "
-            "Give "
-            "the plan that was served: collect.plan."
+            "Give the plan that was served: collect.plan."
         )
     if found.n_twice and config.on_bad_rows == "error":
         raise DataError(
             f"shown: {found.n_twice:,} planned pairs are there more than once (first: {found.twice}). Keep one answer "
-            "of "
-            "each, or set on_bad_rows: quarantine to leave such pairs out."
+            "of each, or set on_bad_rows: quarantine to leave such pairs out."
         )
 
 
@@ -104,8 +101,7 @@ def said(found: Returned) -> list[str]:
         lines.append(
             f"Planned, not shown: {found.n_missing:,} exposures of users of whom others came back "
             f"({found.share_missing:.2%}). If that depends on what they would have answered it is a bias: were all of "
-            "them "
-            f"positives, the share of positives among the candidates would be {found.bias:.4f} higher."
+            f"them positives, the share of positives among the candidates would be {found.bias:.4f} higher."
         )
     if found.n_unplanned:
         lines.append(
@@ -128,8 +124,7 @@ def _other_versions(lake: Lake, source: Lake, config: RunConfig, plan: str) -> l
         return []
     return [
         f"The plan was made of other scores of {', '.join(other)}, or without them. Estimates stay unbiased; they err "
-        "more "
-        "where a model's top is not that of the plan."
+        "more where a model's top is not that of the plan."
     ]
 
 

@@ -136,8 +136,7 @@ def _catalogue(lake: Lake, run_id: str) -> tuple[str, ...]:
     if not files:
         raise ConfigError(
             "design: workers read the run's catalogue from files, and only Spark can read those of the lake "
-            f"{lake.root}. "
-            "Give a lake in a folder or an object store."
+            f"{lake.root}. Give a lake in a folder or an object store."
         )
     return tuple(file.path for file in files)
 
@@ -171,23 +170,20 @@ def _said(found: dict[str, Any], n_drawn: int, arms: Arms, asked: Design, n_item
     a = arms.uniform / arms.exposures
     lines = [
         f"{shown:,} exposures of {n:,} users, {arms.uniform} of {arms.exposures} drawn from the whole frame, the "
-        "others "
-        f"from the top {max(arms.cutoffs)} of the models, which hold {share:.1%} of the frame on average."
+        f"others from the top {max(arms.cutoffs)} of the models, which hold {share:.1%} of the frame on average."
     ]
     if n < n_drawn:
         lines.append(f"{n_drawn - n:,} users were left out: not every model has ranked them.")
     if share > TOO_WIDE:
         lines.append(
             "Not worth it: the lists hold more than a third of the frame, so that uniform exposure says nearly as "
-            "much. "
-            f"Expose {arms.exposures} items uniformly, without a plan."
+            f"much. Expose {arms.exposures} items uniformly, without a plan."
         )
     gain = expected_gain(arms.exposures, arms.uniform, n_items, share)
     of = ", ".join(f"@{k}" for k in arms.cutoffs)
     lines.append(
         f"A difference of precision or pooled recall ({of}) needs about {gain:.1f} times fewer users than under "
-        "uniform "
-        "exposure."
+        "uniform exposure."
     )
     lines.append(
         f"URE macro, balanced, AUC, MAP and nDCG take the uniform arm only: they need {1 / a:.1f} times as many users; "

@@ -324,8 +324,7 @@ def popularity_of(spark: SparkSession, lake: Lake, config: RunConfig) -> Popular
         made = f"by method {rows[0]['method']}" if rows else "by no job"
         raise DataError(
             f"popularity_classes: the classes of run_id={config.run_id} were made {made}, but the config asks for "
-            "method "
-            f"{config.popularity.method}. Run jobs/popularity.py with this run_id."
+            f"method {config.popularity.method}. Run jobs/popularity.py with this run_id."
         )
     assert config.inputs.feedback is not None
     feedback = read_input(spark, "feedback", config.inputs.feedback, pair_columns("feedback"))

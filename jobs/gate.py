@@ -113,16 +113,14 @@ def config_of(lake: str, run_id: str) -> RunConfig:
     if not row:
         raise StageError(
             f"run {run_id}: there is no evaluate stage in the lake {lake}. Give another --lake, or run "
-            "jobs/evaluate.py "
-            "with this run_id."
+            "jobs/evaluate.py with this run_id."
         )
     try:
         return RunConfig.model_validate(json.loads(row["config"]) | {"lake": lake})
     except ValidationError as error:
         raise ConfigError(
             f"run {run_id}: its config in the table `runs` is not one of this version ({error.errors()[0]['msg']}). "
-            "Use "
-            "`plumbline gate CONFIG --run-id RUN`."
+            "Use `plumbline gate CONFIG --run-id RUN`."
         ) from None
 
 

@@ -141,8 +141,7 @@ def _part(lake: Lake, run_id: str) -> Part:
     if stage_row(lake, run_id, "evaluate") is None and stage_row(lake, run_id, "merge"):
         raise MergeError(
             f"run {run_id} is itself added up from others, of which some might count twice. Give the runs that it was "
-            "made "
-            "from: the table `merges` has them."
+            "made from: the table `merges` has them."
         )
     row = done_stage(lake, run_id, "evaluate")
     files = _files(lake, run_id)
@@ -184,8 +183,7 @@ def _files(lake: Lake, run_id: str) -> list[StoredFile]:
     if not files:
         raise MergeError(
             f"statistics: there is no row of run {run_id}, so it cannot be added up. Run jobs/evaluate.py with this "
-            "run_id "
-            "again."
+            "run_id again."
         )
     return files
 

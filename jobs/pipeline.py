@@ -200,8 +200,7 @@ STAGES: dict[str, Stage] = {  # in the order in which `plumbline run` runs them
     ),
     "study": Stage(
         about="Study how well each scheme agrees with the truth over the models of a run (docs/study.md, "
-        "docs/simpson.md, "
-        "docs/wtd.md), or what designed exposures are worth (docs/design.md).",
+        "docs/simpson.md, docs/wtd.md), or what designed exposures are worth (docs/design.md).",
         reads=(tables.RANKS,),
         writes=(tables.STUDY_ESTIMATES, tables.AGREEMENT, tables.DESIGN_STUDY),
         after=("rank",),
@@ -238,8 +237,7 @@ def check_asked(config: AnyConfig, name: str) -> None:
     if stage.judges and not config.inputs.labelled:
         raise ConfigError(
             f"The inputs have no labels to judge models by, so there is nothing for the stage {name} to do: such a run "
-            "is "
-            "ranked for its top lists, which design needs."
+            "is ranked for its top lists, which design needs."
         )
     if not stage.is_asked(config):
         raise ConfigError(

@@ -57,9 +57,8 @@ def _run(spark: SparkSession, lake: Lake, config: RunConfig) -> dict[str, Any]:
             broken = "row breaks" if read.n_bad_rows == 1 else "rows break"
             raise DataError(
                 f"feedback: {read.n_bad_rows:,} {broken} a rule (first: {read.example}): a training pair needs a user, "
-                "an "
-                "item of the catalogue and a value. Fix the job that makes the table, or set on_bad_rows: quarantine "
-                "to leave such rows out."
+                "an item of the catalogue and a value. Fix the job that makes the table, or set on_bad_rows: "
+                "quarantine to leave such rows out."
             )
         found = thresholds(read.counts, read.n_items, settings.method, settings.share)
         rows = with_class(items, found)

@@ -224,16 +224,14 @@ def notes(rows: Sequence[Power], sample: Sample, metric: Metric) -> list[str]:
     n = sample.pilot.facts[0].n_users
     lines = [
         f"From {n:,} of the {sample.n_exposed:,} users with random exposures; the interval is of what so few of them "
-        "leave "
-        "open. Seen: the smallest difference that the run's exposures would show, if as many were shown in this way. "
-        "Two arms: a plan for all models of the run; pair: for these two models and their difference only."
+        "leave open. Seen: the smallest difference that the run's exposures would show, if as many were shown in this "
+        "way. Two arms: a plan for all models of the run; pair: for these two models and their difference only."
     ]
     few = sorted({(row.first, row.second) for row in rows if row.n_positives < FEW_POSITIVES})
     if few:
         names = ", ".join(f"{sample.models[a]} and {sample.models[b]}" for a, b in few)
         lines.append(
             f"?: of {names} fewer than {FEW_POSITIVES} positives of the pilot stand in the top {metric.k} of one model "
-            "and "
-            "not of the other, so no number can be given. Take a larger pilot, or a larger cutoff."
+            "and not of the other, so no number can be given. Take a larger pilot, or a larger cutoff."
         )
     return lines

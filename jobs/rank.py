@@ -188,8 +188,7 @@ def checked(spark: SparkSession, config: RunConfig, lake: Lake, ranked: Ranked) 
     if "designed" in labels and probability_column("designed") not in labels["designed"].columns:
         raise DataError(
             "designed: the table has no column exposure_probability. Designed exposures are not uniform, and without "
-            "their "
-            "probabilities nothing can be estimated from them: use those of exposure_plan."
+            "their probabilities nothing can be estimated from them: use those of exposure_plan."
         )
     staging = _staging(config)
     with ExitStack() as until_done:

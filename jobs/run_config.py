@@ -170,9 +170,8 @@ class RunConfig(Evaluation):
             if CATALOG_NAME.fullmatch(self.lake):
                 raise ValueError(
                     f"{'window' if self.window else 'gates'}: the lake {self.lake} is a schema of a catalog, which "
-                    "only "
-                    "Spark reads, and runs are merged and gated without. Give a folder or URI as `lake`, or leave the "
-                    "sections window and gates out"
+                    "only Spark reads, and runs are merged and gated without. Give a folder or URI as `lake`, or leave "
+                    "the sections window and gates out"
                 )
         for rule in self.gates.rules if self.gates else ():
             if not isinstance(rule, Bounded):
@@ -186,14 +185,12 @@ class RunConfig(Evaluation):
             if rule.of == "window" and self.window and self.window.days:
                 raise ValueError(
                     f"gates: {rule.name} is of a window of {self.window.days} days, which moves, and evaluate.anytime "
-                    "holds "
-                    "for samples that only grow. Give window: {since: DAY}, or leave evaluate.anytime out"
+                    "holds for samples that only grow. Give window: {since: DAY}, or leave evaluate.anytime out"
                 )
             if isinstance(rule, ChangeGate) and rule.baseline == APPROVED and rule.fails != "beyond":
                 raise ValueError(
                     f"gates: {rule.name} is held against the last approved run, which changes, and evaluate.anytime "
-                    "holds "
-                    "for one baseline. Give baseline: RUN_ID, or leave evaluate.anytime out"
+                    "holds for one baseline. Give baseline: RUN_ID, or leave evaluate.anytime out"
                 )
 
     def _seeds_apart(self) -> None:

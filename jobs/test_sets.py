@@ -197,9 +197,8 @@ def _check_known(draws: Draws, config: RunConfig) -> None:
     if draws.n_unknown and config.on_bad_rows == "error":
         raise DataError(
             f"heldout: the items of {draws.n_unknown:,} pairs are not in the catalogue, and only items of the "
-            "catalogue "
-            "are ranked. Add them to the catalogue, take the rows out, or set on_bad_rows: quarantine to leave such "
-            "rows out."
+            "catalogue are ranked. Add them to the catalogue, take the rows out, or set on_bad_rows: quarantine to "
+            "leave such rows out."
         )
 
 

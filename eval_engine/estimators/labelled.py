@@ -468,7 +468,6 @@ def _chances(facts: RankFacts) -> Doubles:
     for pair in np.flatnonzero(~((p > 0) & (p <= 1)))[:1]:
         raise DataError(
             f"probability: pair {pair} of user {facts.user[pair]} has {p[pair]}, not in (0, 1]. Give the probabilities "
-            "of "
-            "the plan."
+            "of the plan."
         )
     return p

@@ -89,8 +89,7 @@ def not_scored(rule: BqsRule, rows: Rows) -> list[str]:
     if not rows:
         return [
             "bqs: there is no score: no estimator of bqs.estimators has estimates of bqs.metrics, or no pair has both "
-            "its models "
-            "in the run"
+            "its models in the run"
         ]
     cells = {(row["estimator"], row["metric"], row["k"]) for row in rows}
     pairs = {(row["baseline"], row["debiased"]) for row in rows}

@@ -463,8 +463,7 @@ def _too_large(formula: MetricTerms, error: TooLargeError) -> DataError:
         return DataError(f"{formula}: {error}.")
     return DataError(
         f"{formula}: {error}. The weight of a pair is 1 / its propensity, and the least propensity of the run is too "
-        "small "
-        "(table propensity_fits: least, gamma). Give propensity.gamma, such as 1.0, or another method; of logged "
+        "small (table propensity_fits: least, gamma). Give propensity.gamma, such as 1.0, or another method; of logged "
         "propensities, correct the column where heldout is made."
     )
 

@@ -191,8 +191,7 @@ def reason(wrong: int, arms: Arms) -> str:
     return {
         TWICE: "has an item twice in one list. A top list has each item once.",
         OUTSIDE: "has an item in a list that is excluded from the user's frame. Rank the models among the items that "
-        "may "
-        "be shown.",
+        "may be shown.",
         BEYOND: "has an item that is not in the catalogue. Use positions of the catalogue.",
         SMALL: f"has a frame of fewer than {arms.uniform} items, which arm U is to show. Give fewer exposures.",
     }[wrong]
@@ -216,8 +215,8 @@ def check_arms(arms: Arms, n_models: int, length: int, n_items: int) -> None:
     if arms.exposures < 1 or not 1 <= arms.uniform <= arms.exposures:
         raise ConfigError(
             f"exposures {arms.exposures}, uniform {arms.uniform}: a user is shown at least one item, and one of the "
-            "whole "
-            "frame: 1 <= uniform <= exposures. Without arm U some items could never be shown, and estimates be biased."
+            "whole frame: 1 <= uniform <= exposures. Without arm U some items could never be shown, and estimates be "
+            "biased."
         )
     if arms.exposures > n_items:
         raise ConfigError(
@@ -229,8 +228,7 @@ def check_arms(arms: Arms, n_models: int, length: int, n_items: int) -> None:
     if max(arms.cutoffs) > length:
         raise ConfigError(
             f"cutoffs: {max(arms.cutoffs)} is beyond the end of the top lists, which hold {length} items. Use longer "
-            "lists "
-            "(`top` of the config), or smaller cutoffs."
+            "lists (`top` of the config), or smaller cutoffs."
         )
     if n_models < 1 or (n_models == 1 and arms.aim == "differences"):
         raise ConfigError(

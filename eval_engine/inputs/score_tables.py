@@ -144,10 +144,8 @@ def _declared(spark: SparkSession, number: int, name: str, where: Scores, kind: 
     if isinstance(score, T.DecimalType) and score.precision > EXACT_DIGITS:
         raise DataError(
             f"{name}: column {names['score']!r} has type {score.simpleString().upper()}, but scores are ranked as "
-            "DOUBLE, "
-            f"which keeps {EXACT_DIGITS} digits: different scores could become equal. Cast it to DOUBLE where the "
-            "table "
-            "is made, if ties are meant, or make it smaller."
+            f"DOUBLE, which keeps {EXACT_DIGITS} digits: different scores could become equal. Cast it to DOUBLE where "
+            "the table is made, if ties are meant, or make it smaller."
         )
     dtype = "float32" if isinstance(score, T.FloatType) else "float64"
     return ScoreTable(

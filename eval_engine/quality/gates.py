@@ -157,8 +157,7 @@ def _judge_change(
     if baseline is None:
         message = (
             f"{_what(rule, rule.model)} is {row['value']:.4g}; no run with these settings has been approved before "
-            "this "
-            "one, so there is nothing to compare it with."
+            "this one, so there is nothing to compare it with."
         )
         return _row(rule, "pass", rule.bound, message)
     there, why = _estimate(baseline, rule, rule.model)

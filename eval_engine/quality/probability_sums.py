@@ -64,10 +64,8 @@ def off(sums: list[TopSum], level: float) -> list[str]:
         worst = max(own, key=lambda one: abs(one.z))
         lines.append(
             f"Designed exposures: the sum of 1 / probability over the top {k} is {worst.mean:.3f} for {worst.model} (z "
-            "= "
-            f"{worst.z:.1f}; {len(own)} models in all), and must be {k} on average. Items were not shown as planned, "
-            "or "
-            "their probabilities are not those of the plan: compare `shown` with exposure_plan."
+            f"= {worst.z:.1f}; {len(own)} models in all), and must be {k} on average. Items were not shown as planned, "
+            "or their probabilities are not those of the plan: compare `shown` with exposure_plan."
         )
     return lines
 

@@ -117,10 +117,9 @@ def _refuse_large(scores: pa.Array, source: Source) -> None:
         if value is not None and abs(value) > EXACT_WHOLE:
             raise DataError(
                 f"{source.name}: column {source.score!r} of type BIGINT has the score {value}, but scores are ranked "
-                "as "
-                f"DOUBLE, which has every whole number up to {EXACT_WHOLE} only: different scores could become equal. "
-                "Subtract a number from all scores of a user, or divide them and cast to DOUBLE, where the table is "
-                "made."
+                f"as DOUBLE, which has every whole number up to {EXACT_WHOLE} only: different scores could become "
+                "equal. Subtract a number from all scores of a user, or divide them and cast to DOUBLE, where the "
+                "table is made."
             )
 
 

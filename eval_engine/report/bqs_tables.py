@@ -113,8 +113,7 @@ def _table(report: BqsReport, baseline: str, quality: str, k: int) -> Sheet:
     shades = [(*(column[n] for column in columns), None) for n in range(len(lines))]
     note = (
         f"Means over {report.read.n_repeats} seeds. ** and *: best and second by BQS, where analysis of variance over "
-        "seeds "
-        "finds that techniques differ."
+        "seeds finds that techniques differ."
     )
     return Sheet(f"{plain(baseline)}: {quality}@{k}", heads, texts, note, shades=shades)
 

@@ -41,8 +41,7 @@ def _gains(study: DesignStudy, lines: Sequence[Line]) -> Figure:
     base = study.base
     subtitle = (
         f"difference in pooled recall@K of two close models; N = {base.items:,}, M = {base.models}, e = "
-        f"{base.exposures}, "
-        f"K = {base.k} where not varied; {study.draws:,} draws of {study.users:,} users"
+        f"{base.exposures}, K = {base.k} where not varied; {study.draws:,} draws of {study.users:,} users"
     )
     title = headline(lines)
     figure = figure_with_title(width, height, title, subtitle)

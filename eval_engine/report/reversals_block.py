@@ -31,8 +31,7 @@ TOLD = ("reversed", "vanishes")
 NOTE = (
     "reversed: slices that hold most test pairs decide for one model, the whole for the other. vanishes: they decide, "
     "the whole has the other model ahead or none and does not decide. weak: only the signs contradict each other. "
-    "Paired over users, all pairs of models in all "
-    "slices and the whole considered (Holm)."
+    "Paired over users, all pairs of models in all slices and the whole considered (Holm)."
 )
 
 

@@ -164,8 +164,7 @@ class DesignStudy(Strict):
                     if size >= case.items:
                         raise ValueError(
                             f"{name if value is None else f'vary.{name}: {value}'}: {what} {size} of {case.items} "
-                            "items "
-                            "leave nothing to choose. Give fewer, or more items"
+                            "items leave nothing to choose. Give fewer, or more items"
                         )
         return self
 

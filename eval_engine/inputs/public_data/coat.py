@@ -89,8 +89,7 @@ def _features(sources: Sources, of: str, n_rows: int) -> dict[str, pa.Array]:
     if values.shape != (n_rows, len(names)):
         raise DataError(
             f"{files[0]} has {values.shape[0]:,} rows x {values.shape[1]:,} features, but {n_rows:,} {of}s are rated "
-            "and "
-            f"{files[1].name} names {len(names)} features. {sources.origin}"
+            f"and {files[1].name} names {len(names)} features. {sources.origin}"
         )
     columns: dict[str, list[int]] = {}
     for at, name in enumerate(names):

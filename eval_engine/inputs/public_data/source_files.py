@@ -53,8 +53,7 @@ class Sources(NamedTuple):
         listed = ", ".join(seen[:SHOWN]) + (", ..." if len(seen) > SHOWN else "") if seen else "nothing"
         raise DataError(
             f"{self.folder}: no file {' or '.join(names)} of {self.data_set.name}, here or up to {DEPTH} folders "
-            "below; "
-            f"the folder has {listed}. {self.origin}"
+            f"below; the folder has {listed}. {self.origin}"
         )
 
     def optional(self, *names: str) -> Path | None:

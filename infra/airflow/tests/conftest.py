@@ -120,8 +120,7 @@ class Platform:
         """The run's rows of a table, as Plumbline reads them without Spark."""
         read = (
             "import json, sys; from eval_engine.lake.delta_table import rows_of; from eval_engine.tables import "
-            "TABLES; "
-            "(table,) = [table for table in TABLES if table.name == sys.argv[2]]; "
+            "TABLES; (table,) = [table for table in TABLES if table.name == sys.argv[2]]; "
             "print(json.dumps(rows_of(f'{sys.argv[1]}/{table.name}', table, {'run_id': sys.argv[3]}), default=str))"
         )
         command = [str(PYTHON), "-c", read, str(self.folder / "lake"), table, run_id]
