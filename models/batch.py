@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from models.host_memory import sent
+
 
 class Batch(NamedTuple):
     """Rows of examples."""
@@ -25,4 +27,4 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device."""
-        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+        return Batch(*(sent(tensor, device) for tensor in self))

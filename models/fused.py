@@ -6,8 +6,9 @@ score table.
 by the kernels and rows of eval_engine/ranking/, which reads scores from files instead. A block of scores is in memory
 only until its users are ranked; what is written is one row per user: its labels' places and the top of its list, some
 kB where the scores are 4 bytes an item. Blocks are cut by bytes alone, so rows do not depend on the number of threads:
-each thread scores and ranks a block of its own. The files become part of the lake's ranks table in one commit, in place
-of the model's older rows of the run.
+each thread scores and ranks a block of its own; a GPU begins a block when it is put in the queue, and scores it while
+others are ranked. The files become part of the lake's ranks table in one commit, in place of the model's older rows of
+the run.
 """
 
 from collections import deque
@@ -16,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -28,10 +30,12 @@ from eval_engine.ranking.dense_worker import found_in
 from eval_engine.ranking.ranks_batch import ranks_batch
 from eval_engine.ranking.settings import Ranking
 from eval_engine.tables import RANKS
+from models.blocks_ahead import begun
 from models.errors import DivergedError, TrainingError
 from models.label_lists import LabelLists
 from models.scorer import Scorer
 
+Ints = npt.NDArray[np.int64]
 BLOCK_BYTES = 16 * 2**20  # of scores: the matrix product and the calls are amortised
 LEAST_USERS = 16  # in a block: the item vectors are read once for all of them
 
@@ -72,13 +76,14 @@ def rank_fused(
     """The model's rows of the ranks table, block after block in the order of users. Torch should be on one thread."""
     n_users, step = labels.rows.num_rows, block_users(len(labels.item_ids))
 
-    def rows(start: int) -> pa.RecordBatch:
-        return _rank_block(model, scorer, labels, ranking, np.arange(start, min(start + step, n_users)))
+    def rows(block: Ints, scores: Callable[[], npt.NDArray[np.float32]]) -> pa.RecordBatch:
+        return _rank_block(model, scores(), labels, ranking, block)
 
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[pa.RecordBatch]] = deque()
         for start in range(0, n_users, step):
-            ahead.append(pool.submit(rows, start))
+            block = np.arange(start, min(start + step, n_users))
+            ahead.append(pool.submit(rows, block, begun(scorer, block)))
             if (
                 len(ahead) > threads
             ):  # no more than one block waits for a thread: memory stays bounded if writing is slow
@@ -113,11 +118,10 @@ def write_fused(
 
 
 def _rank_block(
-    model: str, scorer: Scorer, labels: LabelLists, ranking: Ranking, block: np.ndarray[tuple[int], np.dtype[np.int64]]
+    model: str, scores: npt.NDArray[np.float32], labels: LabelLists, ranking: Ranking, block: Ints
 ) -> pa.RecordBatch:
     """The rows of these users."""
     users, n_items = labels.users(model, int(block[0]), int(block[-1]) + 1), ranking.n_items
-    scores = scorer.score_block(block)
     if scores.shape != (len(block), n_items):
         raise TrainingError(
             f"model {model}: scores of shape {scores.shape} for {len(block)} users and {n_items} items."

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from eval_engine.errors import LakeError
 from eval_engine.storage.atomic_file import TEMPORARY, put_in_place, replace_atomically, temporary_path
+from models.blocks_ahead import blocks_ahead
 from models.errors import DivergedError, TrainingError
 from models.processes import Processes
 from models.scorer import Scorer
@@ -155,11 +156,10 @@ def _write_shard(path: Path, content: Content, scorer: Scorer, span: tuple[int, 
         writer.close()
         put_in_place(temporary, path)
 
-    for first in range(start, stop, group):
-        users = np.arange(first, min(first + group, stop))
-        block = scorer.score_block(users)
+    groups = (np.arange(first, min(first + group, stop)) for first in range(start, stop, group))
+    for users, block in blocks_ahead(scorer, groups):
         _check(content, users, block)
-        ids = content.user_ids.slice(first, len(users))
+        ids = content.user_ids.slice(int(users[0]), len(users))
         disk.do(writer.write_batch, pa.record_batch([ids, binary_column(block)], schema=schema), len(users))
     disk.do(finish)
 

@@ -27,6 +27,7 @@ from models.backbones.backbone import Backbone, Noise
 from models.checkpoint import Checkpoint
 from models.doubly_robust import DoublyRobustLoss
 from models.errors import DivergedError
+from models.host_memory import sent
 from models.keyed import Keys, combine, seed_key, stream_seed, unit
 from models.losses import WeightedLoss
 from models.processes import Processes
@@ -228,8 +229,8 @@ class _Training:
         for table in self.tables:
             if table.lazy:
                 rows = (users if table.side == "user" else items).unique()
-                self.optimizer.catch_up(table.number, rows.to(self.device))
-        numbers: Tensor = self.task.backbone(users.to(self.device), items.to(self.device))
+                self.optimizer.catch_up(table.number, sent(rows, self.device))
+        numbers: Tensor = self.task.backbone(sent(users, self.device), sent(items, self.device))
         return numbers
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -262,9 +263,9 @@ class _Training:
         for at in range(0, len(order), size := self.schedule.batch_size):
             batch = held_out.batch(order[at : at + size], generator, self._score).to(self.device)
             losses = self.task.loss(self.task.backbone(batch.users, batch.items).float(), batch)
-            sums.append(losses.sum().item())
+            sums.append(losses.sum())  # read at the end: on a GPU each look waits
             n += losses.numel()
-        result = math.fsum(sums) / n
+        result = math.fsum(float(value) for value in sums) / n
         self._check(result, len(self.losses), "its held-out pairs")
         return result
 

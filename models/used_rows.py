@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from models.adam import Rows
 from models.batch import Batch
+from models.host_memory import sent
 
 LAZY = 8  # below, updating the whole table is as fast
 
@@ -37,7 +38,7 @@ class Used(NamedTuple):
 
     def to(self, device: torch.device) -> "Used":
         """The same on a device."""
-        return Used(*(tensor.to(device, non_blocking=True) for tensor in self))
+        return Used(*(sent(tensor, device) for tensor in self))
 
 
 def even_factors(uses: dict[str, Tensor]) -> dict[str, Tensor]:

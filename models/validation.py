@@ -7,19 +7,29 @@ The list ranks all items but the training positives; of equal scores the lower p
 
     random_auc = share of the pairs of a positive and a negative that are scored in this order, ties count half
 
+A scorer of a GPU makes the lists there, and hits and scores of the random pairs alone leave it.
+
 The metric is the mean over at most USERS users, the first by hash; random_auc is of all their random pairs together.
 """
 
+from typing import TypeGuard
+
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.stats import rankdata
 
 from eval_engine.errors import DataError
 from eval_engine.kernels.top_list import top_lists
+from models.device_lists import first_items
+from models.device_memory import chunk_bytes
+from models.device_scorer import DeviceScorer
+from models.host_memory import sent
 from models.keyed import mix
 from models.logged import Logged
 from models.scorer import Scorer
 
+Ints = npt.NDArray[np.int64]
 USERS = 2000
 BLOCK_BYTES = 32 << 20
 
@@ -41,29 +51,36 @@ class HeldOutMetric:
 
     def __call__(self, scorer: Scorer) -> float:
         """The mean over the users."""
-        step = max(1, BLOCK_BYTES // (4 * self.seen.n_items))
+        step = _block_users(scorer, self.seen.n_items)
         return float(
             np.mean(
                 np.concatenate([self._of(scorer, self.users[at : at + step]) for at in range(0, len(self.users), step)])
             )
         )
 
-    def _of(self, scorer: Scorer, users: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _of(self, scorer: Scorer, users: Ints) -> npt.NDArray[np.float64]:
         """The metric of each of these users, shape (n,)."""
-        scores = scorer.score_block(users)
-        if np.isnan(scores).any():
-            scores = np.where(np.isnan(scores), -np.inf, scores)  # the last of the list
-        wanted = np.zeros(scores.shape, bool)
+        wanted = np.zeros((len(users), self.seen.n_items), bool)
         wanted[_pair_indices(self.wanted, users)] = True
-        rows, seen = _pair_indices(self.seen, users)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(users)))])
-        top, _ = top_lists(scores, self.k, offsets, seen)  # padded with -1
+        top = self._lists(scorer, users)  # padded with -1
         hits = np.take_along_axis(wanted, np.maximum(top, 0), axis=1) & (top >= 0)
         n_wanted = wanted.sum(axis=1)
         if self.kind == "recall":
             return hits.sum(axis=1) / n_wanted
         gain = 1 / np.log2(np.arange(2, self.k + 2))
         return hits @ gain / np.cumsum(gain)[np.minimum(n_wanted, self.k) - 1]
+
+    def _lists(self, scorer: Scorer, users: Ints) -> npt.NDArray[np.integer]:
+        """The first k items of each of these users, without the training positives."""
+        rows, seen = _pair_indices(self.seen, users)
+        if on_gpu(scorer):
+            return _lists_there(scorer, users, (rows, seen), self.k).cpu().numpy()
+        scores = scorer.score_block(users)
+        if np.isnan(scores).any():
+            scores = np.where(np.isnan(scores), -np.inf, scores)  # the last of the list
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(users)))])
+        top, _ = top_lists(scores, self.k, offsets, seen)
+        return top
 
 
 class RandomAuc:
@@ -84,17 +101,46 @@ class RandomAuc:
     def __call__(self, scorer: Scorer) -> float:
         """The AUC of the model's scores."""
         users, rows = np.unique(self.pairs.users, return_inverse=True)
-        step = max(1, BLOCK_BYTES // (4 * self.pairs.n_items))
+        step = _block_users(scorer, self.pairs.n_items)
         scores = np.empty(len(rows))
         for at in range(0, len(users), step):
             some = slice(*np.searchsorted(rows, (at, at + step)))
-            scores[some] = scorer.score_block(users[at : at + step])[rows[some] - at, self.pairs.items[some]]
+            places = rows[some] - at, self.pairs.items[some]
+            if on_gpu(scorer):
+                scores[some] = _scores_there(scorer, users[at : at + step], places).cpu().numpy()
+            else:
+                scores[some] = scorer.score_block(users[at : at + step])[places]
         ranks, positive = rankdata(np.nan_to_num(scores, nan=-np.inf)), self.pairs.positive
         n = int(positive.sum())
         return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n)))
 
 
-def _pair_indices(pairs: Logged, users: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def on_gpu(scorer: Scorer) -> TypeGuard[DeviceScorer]:
+    """Whether scores are computed on a GPU."""
+    return isinstance(scorer, DeviceScorer) and scorer.device.type != "cpu"
+
+
+def _block_users(scorer: Scorer, n_items: int) -> int:
+    """How many users are scored at once."""
+    device = scorer.device if on_gpu(scorer) else torch.device("cpu")
+    return max(1, chunk_bytes(device, BLOCK_BYTES) // (4 * n_items))
+
+
+@torch.inference_mode()
+def _lists_there(scorer: DeviceScorer, users: Ints, seen: tuple[Ints, Ints], k: int) -> torch.Tensor:
+    """The lists on the scorer's device."""
+    rows, items = (sent(torch.from_numpy(index), scorer.device) for index in seen)
+    return first_items(scorer.scores(scorer.index(users)), k, rows, items)
+
+
+@torch.inference_mode()
+def _scores_there(scorer: DeviceScorer, users: Ints, places: tuple[Ints, Ints]) -> torch.Tensor:
+    """Scores of some rows and columns of the block, on the scorer's device."""
+    rows, items = (sent(torch.from_numpy(index), scorer.device) for index in places)
+    return scorer.scores(scorer.index(users))[rows, items]
+
+
+def _pair_indices(pairs: Logged, users: Ints) -> tuple[Ints, Ints]:
     """Rows and columns of these users' pairs in their block; users are sorted."""
     start, stop = np.searchsorted(pairs.users, users), np.searchsorted(pairs.users, users, side="right")
     rows = np.repeat(np.arange(len(users)), stop - start)

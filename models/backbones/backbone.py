@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from models.device_scorer import DeviceScorer
+from models.host_memory import sent
 
 
 class Noise:
@@ -24,15 +25,15 @@ class Noise:
 
     def normal(self, width: int) -> Tensor:
         """Standard normal numbers for each row of this part, shape (n, width)."""
-        return torch.randn(self.n_rows, width, generator=self.generator)[self.part].to(self.device)
+        return sent(torch.randn(self.n_rows, width, generator=self.generator)[self.part], self.device)
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform numbers in [0, 1) that belong to no row of the batch, such as one for each user."""
-        return torch.rand(*shape, generator=self.generator).to(self.device)
+        return sent(torch.rand(*shape, generator=self.generator), self.device)
 
     def kept(self, keys: Tensor, share: float) -> Tensor:
         """Whether each key (m,) is kept, with probability `share`: by hash, so it is the same in every process."""
-        seed = torch.randint(1 << 62, (), generator=self.generator).to(self.device)
+        seed = sent(torch.randint(1 << 62, (), generator=self.generator), self.device)
         return (_mix(keys + seed) >> 40) & 0xFFFFFF < share * (1 << 24)
 
 

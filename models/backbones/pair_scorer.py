@@ -3,7 +3,7 @@
     x_ui = network(p_u + q_i),   p_u and q_i the user's and the item's part of the first layer
 
 The parts are computed once, for all users and items. The rest of the network is computed for all pairs of a block, in
-chunks that fit the cache.
+chunks that fit the cache, on a GPU a share of its memory.
 """
 
 import copy
@@ -11,9 +11,10 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from models.device_memory import chunk_bytes
 from models.device_scorer import DeviceScorer
 
-CHUNK_BYTES = 1 << 20  # of first-layer sums in memory at once
+CHUNK_BYTES = 1 << 20  # of first-layer sums in memory at once, on the CPU
 
 
 class PairScorer(DeviceScorer):
@@ -32,7 +33,7 @@ class PairScorer(DeviceScorer):
         """Numbers of these users with all items."""
         parts = self.users[users]
         n_items, width = self.items.shape
-        pairs = max(1, CHUNK_BYTES // (4 * width))
+        pairs = max(1, chunk_bytes(parts.device, CHUNK_BYTES) // (4 * width))
         scores = torch.empty(len(users), n_items, device=parts.device)
         for row in range(0, len(users), rows := max(1, pairs // n_items)):
             for column in range(0, n_items, pairs):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from models import adam
+from models import adam, validation
 from models.adam import Adam, Rows
 from models.autodebias import AutoDebiasLoss
 from models.backbones.backbone import Backbone, Noise
@@ -218,8 +218,11 @@ def _scores(name: str, parts: Parts) -> None:
         scores = scorer.scores(scorer.index(np.arange(7)))
         assert on_cuda(scores)
         assert scores.shape == (7, N_ITEMS)
-        best = scores.topk(5)
-        assert on_cuda(*best)
+        assert scorer.device.type == "cuda"
+        pairs = np.array([0, 0, 6]), np.array([3, 9, 9])
+        lists = validation._lists_there(scorer, np.arange(7), pairs, 5)
+        assert on_cuda(lists, validation._scores_there(scorer, np.arange(7), pairs))
+        assert lists.shape == (7, 5)
 
 
 def test_other_models_are_of_numpy_or_learn_on_the_cpu() -> None:

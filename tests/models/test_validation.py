@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from eval_engine.errors import DataError
+from models import validation
 from models.logged import Logged
-from models.validation import HeldOutMetric
+from models.validation import HeldOutMetric, RandomAuc
+from models.vectors import VectorScorer
 
 RNG = np.random.default_rng(4)
 SCORES = RNG.integers(0, 4, (9, 7)).astype(np.float32)  # many ties, which the lower position wins
@@ -67,3 +70,22 @@ def test_agrees_with_a_full_sort_over_many_items_and_with_scores_that_are_not_nu
     hits = np.take_along_axis(wanted, order[:, :20], axis=1).sum(axis=1)
     expected = np.mean(hits[wanted.any(axis=1)] / wanted.sum(axis=1)[wanted.any(axis=1)])
     assert HeldOutMetric("m", "recall@20", logged.where(~held), logged.where(held))(Wide()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["recall@20", "ndcg@5", "random_auc"])
+def test_the_path_of_a_gpu_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    cells = np.unique(rng.integers(0, 40 * 90, 900))
+    users, items = np.divmod(cells, 90)
+    held = rng.random(len(cells)) < 0.3
+    logged = Logged(users, items, rng.random(len(cells)) < 0.7, np.ones(len(cells)), 40, 90)
+    # whole numbers, so that lists have many ties
+    vectors = [torch.from_numpy(rng.integers(-1, 2, (n, 3)).astype(np.float32)) for n in (40, 90)]
+    vectors[0][3] = torch.nan
+    scorer = VectorScorer(*vectors)
+    seen, kept_back = logged.where(~held), logged.where(held)
+    metric = RandomAuc("m", logged) if name == "random_auc" else HeldOutMetric("m", name, seen, kept_back)
+    on_cpu = metric(scorer)
+    monkeypatch.setattr(validation, "on_gpu", lambda scorer: True)
+    monkeypatch.setattr(validation, "BLOCK_BYTES", 4 * 90 * 7)  # of seven users
+    assert metric(scorer) == on_cpu > 0
