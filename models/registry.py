@@ -56,7 +56,7 @@ REGISTRY: dict[str, Composition] = {
     "wmf": Composition(
         {"kind": "wmf"},
         "[Hu, Koren, Volinsky 2008]",
-        {"dims": DIMS, "confidence": (1.0, 10.0, 40.0), "regularization": (0.01, 1.0, 10.0)},
+        {"dims": DIMS, "confidence": (1.0, 10.0, 40.0), "regularization": (1.0, 10.0, 30.0, 100.0)},
     ),
     "mf": _gradient({"kind": "mf", **POINTWISE}, "[Koren, Bell, Volinsky 2009] eq. 4", dims=DIMS),
     "mf_ratings": _gradient({"kind": "mf", **RATINGS}, "[Koren, Bell, Volinsky 2009] eq. 5", dims=DIMS),

@@ -145,7 +145,9 @@ def test_draws_depend_on_seed_and_name_and_sweeps_are_reported() -> None:
 
 
 def test_learns_the_two_tastes() -> None:
-    block = fit_wmf(WMF(name="m", dims=4), drawn(60, 40, 0.5), 0, silent).score_block(np.arange(59))[:, :39]
+    block = fit_wmf(WMF(name="m", dims=4, regularization=1.0), drawn(60, 40, 0.5), 0, silent).score_block(
+        np.arange(59)
+    )[:, :39]
     same = (np.arange(59)[:, None] + np.arange(39)) % 2 == 0
     assert block[same].mean() > block[~same].mean() + 0.5
 
@@ -175,3 +177,11 @@ def test_a_singular_system_is_named_even_if_rounding_hides_it(seed: int) -> None
     )  # they span 3 dimensions of 4
     with pytest.raises(SingularError, match=r"the least-squares systems are singular.*3 vectors do not span"):
         solve(WMF(name="m", dims=4, regularization=0), Likes.of(np.array([0, 0]), np.array([0, 2]), 1), items)
+
+
+def test_the_default_penalty_leaves_vectors_of_a_single_positive() -> None:
+    """With 1 + confidence above the penalty no log is so small that all vectors shrink to zero."""
+    one = Logged(np.array([0]), np.array([1]), np.ones(1, bool), np.ones(1), 2, 3)
+    scores = fit_wmf(WMF(name="m", sweeps=100), one, 0, silent).score_block(np.array([0]))[0]
+    assert scores[1] > 0.1
+    assert (scores[[0, 2]] == 0).all()
