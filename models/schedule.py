@@ -1,4 +1,4 @@
-"""The schedule of training: batch size, epochs and weight decay, from the numbers of pairs where a config leaves them out.
+"""The schedule of training: batch size, epochs and weight decay, from numbers of pairs where a config has none.
 
 It counts steps, so that it holds for any number of pairs. The batch size is a power of two with which an epoch has at
 least STEPS steps, if batches have SMALLEST rows or more; there are EPOCHS epochs, or as many as LEAST_STEPS steps take.

@@ -17,8 +17,9 @@ together, some of them on each thread; lists are filled up with z = 0, which cha
 the number of threads.
 
 Items start at normal draws of standard deviation 0.1 / sqrt(d) [Rendle, Krichene, Zhang, Koren 2022, Revisiting the
-performance of iALS]. A user or item without positives is the zero vector from the start. Scores are float32. If regularization is 0, or is lost by rounding when it is added to Y'Y, and the vectors do not span
-d dimensions, the solution is not unique: a SingularError.
+performance of iALS]. A user or item without positives is the zero vector from the start. Scores are float32. If
+regularization is 0, or is lost by rounding when it is added to Y'Y, and the vectors do not span d dimensions, the
+solution is not unique: a SingularError.
 """
 
 from collections.abc import Callable

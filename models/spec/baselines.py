@@ -78,7 +78,9 @@ class WMF(Named):
     kind: Literal["wmf"] = "wmf"
     dims: Dims = 32
     regularization: float = Field(
-        30.0, ge=0, description="L2 penalty of every vector, against the sum over all pairs; the smaller the log, the more"
+        30.0,
+        ge=0,
+        description="L2 penalty of every vector, against the sum over all pairs; the smaller the log, the more",
     )
     confidence: float = Field(40.0, gt=0, description="alpha: a positive has weight 1 + alpha, any other pair 1")
     sweeps: int = Field(15, ge=1, description="passes over users and items")
