@@ -76,9 +76,10 @@ RUN = dict.fromkeys(RUNS.names[2:]) | {"status": "done", "process": "p", "config
 @pytest.mark.parametrize("table", EVALUATED, ids=lambda table: table.name)
 def test_rows_keep_the_rules_of_their_table(finished_run: Any, spark: SparkSession, table: Table) -> None:
     rows = Lake(spark, finished_run.config["lake"]).read(table, "small")
-    assert table == QUALITY or not rows.isEmpty()
-    broken = rows.where(" OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules))
-    assert broken.isEmpty()  # Delta does not check files that are committed by name
+    broken = " OR ".join(f"NOT coalesce(({rule}), false)" for rule in table.rules)
+    n_rows, n_broken = rows.selectExpr("count(*)", f"count_if({broken})").first()
+    assert table == QUALITY or n_rows > 0
+    assert n_broken == 0  # Delta does not check files that are committed by name
 
 
 def test_few_rows_are_read_as_spark_reads_them(finished_run: Any, spark: SparkSession) -> None:

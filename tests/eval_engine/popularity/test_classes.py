@@ -2,7 +2,7 @@ from math import atan2, cos, sin
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import savgol_filter
 
@@ -54,6 +54,7 @@ def test_kinks_of_a_piecewise_linear_curve_are_the_thresholds() -> None:
     assert found.low_at_most == rho[found.n_low - 1]
 
 
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_classes_do_not_depend_on_the_order_of_items(random) -> None:
     rho = kinked(300, 36, 250)
