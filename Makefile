@@ -24,11 +24,12 @@ setup: $(READY)  ## make the virtual environment (the other targets do so too)
 demo: $(READY)  ## a synthetic world, five models, and which of them is really better
 	@$(BIN)/plumbline demo
 
-# Two processes, each with files of its own in their order, and a Spark of its own from the first test that needs one (loadgroup, which could keep to one
-# Spark, does not group under pytest 9.2). Bytecode is kept even where the environment says not to: tests start dozens of Pythons, and torch takes three
-# times as long to import without. Not in pyproject.toml: a few tests by hand are quicker in one process.
+# Two processes, each with files of its own: tests/conftest.py orders and hands them out, so that one keeps to one Spark (loadgroup, which could do so too,
+# does not group under pytest 9.2). Two processes fill two cores, so their libraries start no threads of their own. Bytecode is kept even where the
+# environment says not to: tests start dozens of Pythons, and torch takes three times as long to import without. Not in pyproject.toml: a few tests by hand
+# are quicker in one process.
 test: $(READY)  ## run all tests
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: format lint types test  ## what CI runs: format, lint, types, tests
 

@@ -1,7 +1,7 @@
 """One embedded Spark for all tests that need one, and a small run on real files that tests can bend."""
 
 import copy
-import hashlib
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,28 +17,64 @@ import yaml
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from rich.console import Console
+from xdist.scheduler import LoadFileScheduling
+
+from tests.compiled_code import remove_stale
 
 USERS, ITEMS, EXPOSED = 40, 30, 6
 settings.register_profile("untimed", deadline=None)  # a busy machine, or a first call that compiles, is no failure
 settings.load_profile("untimed")
 
-# Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so each has its own: another one after every
-# change of a kernel, as numba does not see that a function which it calls from another file has changed. This must come before numba is imported.
+# Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so each
+# has its own. This must come before numba is imported.
 if process := os.environ.get("PYTEST_XDIST_WORKER"):
     root = Path(__file__).parent.parent
-    kernels = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.glob("eval_engine/kernels/*.py"))))
-    os.environ.setdefault(
-        "NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / f"{kernels.hexdigest()[:12]}-{process}")
-    )
+    code = Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / process)))
+    remove_stale(code, root)
+
+
+class FromBothEnds(LoadFileScheduling):
+    """The first process takes files from the front of the queue, the others from its end."""
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if node.gateway.id != "gw0":
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return FromBothEnds(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In several processes, the files that need Spark come first and the others last, each kind with its longest file
+    outermost: one process keeps to one warm Spark, the other one starts none until the rest is done, and both end with
+    short files."""
+    if not process:
+        return
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    size = {item.path: item.path.stat().st_size for item in items}
+    items.sort(key=lambda item: (-1 if item.path in with_spark else 1) * size[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """What was imported until now stays: the collector of garbage need not look at it again and again."""
+    if process:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PLUMBLINE_MASTER"] = "local[2]"
-    from eval_engine.spark.session import spark_session
+    from eval_engine.spark.session import QUICK_START, spark_session
 
-    # With a log file, as a command has one, Java starts from the archive of its classes if set-up has made it.
-    session = spark_session("tests", log=tmp_path_factory.mktemp("spark") / "log")
+    # With a log file, as a command has one, Java starts from the archive of its classes if set-up has made it. Tables of
+    # tests are small: with the default, a quarter of the machine, Java would fill all of it before it collects garbage.
+    java_options = f"{QUICK_START} -XX:MaxHeapSize=2g"
+    session = spark_session("tests", java_options, log=tmp_path_factory.mktemp("spark") / "log")
     # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
