@@ -1,8 +1,8 @@
 """Compiled code that test processes keep: what is stale is removed, the rest need not be compiled again.
 
-numba stores a function's machine code with the time and size of the function's own file. It does not see that a function
-which it calls from another file has changed. So the code of a file is removed here once the file, or one that it imports,
-directly or not, has another content.
+numba stores a function's machine code with the time and size of the function's own file. It does not see that a
+function which it calls from another file has changed. So the code of a file is removed here once the file, or one that
+it imports, directly or not, has another content.
 """
 
 import hashlib

@@ -25,8 +25,8 @@ USERS, ITEMS, EXPOSED = 40, 30, 6
 settings.register_profile("untimed", deadline=None)  # a busy machine, or a first call that compiles, is no failure
 settings.load_profile("untimed")
 
-# Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so each
-# has its own. This must come before numba is imported.
+# Two test processes that compile one function for two types at once can leave each other's code in numba's cache, so
+# each has its own. This must come before numba is imported.
 if process := os.environ.get("PYTEST_XDIST_WORKER"):
     root = Path(__file__).parent.parent
     code = Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(root / ".pytest_cache" / "numba" / process)))
@@ -71,8 +71,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PLUMBLINE_MASTER"] = "local[2]"
     from eval_engine.spark.session import QUICK_START, spark_session
 
-    # With a log file, as a command has one, Java starts from the archive of its classes if set-up has made it. Tables of
-    # tests are small: with the default, a quarter of the machine, Java would fill all of it before it collects garbage.
+    # With a log file, as a command has one, Java starts from the archive of its classes if set-up has made it. Tables
+    # of tests are small: with the default, a quarter of the machine, Java would fill all of it before it collects
+    # garbage.
     java_options = f"{QUICK_START} -XX:MaxHeapSize=2g"
     session = spark_session("tests", java_options, log=tmp_path_factory.mktemp("spark") / "log")
     # Tables of a few rows: compiling a query takes longer than interpreting it. spark-submit and the demo run compiled.

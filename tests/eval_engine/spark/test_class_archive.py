@@ -12,9 +12,9 @@ from eval_engine.spark.class_archive import archive, conf_is_ours, empty_conf, u
 from eval_engine.spark.environment import MARK
 from eval_engine.spark.session import DELTA
 
-# Makes an archive in a folder of its own, then starts Spark with it. -Xshare:on: Java ends if it cannot take it. Half of
-# the time would go into classes of jobs, so only the start and one job are archived here;
-# test_archived_jobs.py runs the others.
+# Makes an archive in a folder of its own, then starts Spark with it. -Xshare:on: Java ends if it cannot take it. Half
+# of the time would go into classes of jobs, so only the start and one job are archived here; test_archived_jobs.py runs
+# the others.
 SCRIPT = """
 import os, sys
 from pathlib import Path
