@@ -5,6 +5,8 @@ dynamic: a positive occurs n_i times, with one negative each
     d_i  = r_i / max(1, h) + 1                                 eq. 21; r_i the item's rank by popularity from 0,
                                                                h = |I_H| - 1, I_H the items of class high
     n_i  = floor(n'_i) + (1 with probability n'_i - floor(n'_i))                    eq. 22
+    On large logs that is hundreds of rows for each positive: beyond MOST, an epoch draws MOST for each positive, each with
+    probability proportional to n'_i, which are the same exposures in expectation.
 uniform: every item has the same exposure                      eq. 20: n_0 max(rho) / rho_i, d_i = 1
     An epoch draws as many positives as there are, each with probability proportional to 1 / rho_i, with n_0 negatives:
     the exposures of eq. 20 in expectation, in an epoch as long as that of other samplers. As printed, an epoch has
@@ -25,6 +27,7 @@ from torch import Tensor
 from models.logged import Logged
 from models.spec.samplers import Oversampled
 
+MOST = 16  # rows of an epoch for each positive, on average
 Epoch = Callable[[torch.Generator], Tensor]
 
 
@@ -40,8 +43,11 @@ def mean_comparisons(popularity: npt.NDArray[np.int64], spec: Oversampled) -> np
 
 
 def comparisons(positives: Logged, spec: Oversampled) -> Epoch:
-    """Rows of an epoch: each positive n_i times, with n_i drawn in each epoch."""
-    mean = torch.from_numpy(mean_comparisons(positives.item_counts(), spec)[positives.items])
+    """Rows of an epoch: each positive n_i times, with n_i drawn in each epoch; or MOST for each, drawn."""
+    means = mean_comparisons(positives.item_counts(), spec)[positives.items]
+    if means.sum() > MOST * len(means):
+        return _drawn(means, MOST * len(means))
+    mean = torch.from_numpy(means)
     rows = torch.arange(len(mean))
 
     def epoch(generator: torch.Generator) -> Tensor:
@@ -54,7 +60,7 @@ def comparisons(positives: Logged, spec: Oversampled) -> Epoch:
 
 def even_chance(positives: Logged) -> Epoch:
     """Rows of an epoch: as many as there are positives, drawn so that every item has the same exposure."""
-    return _drawn(1 / np.maximum(positives.item_counts(), 1)[positives.items])
+    return _drawn(1 / np.maximum(positives.item_counts(), 1)[positives.items], len(positives.items))
 
 
 def falling_chance(positives: Logged, spread: float) -> Epoch:
@@ -62,15 +68,15 @@ def falling_chance(positives: Logged, spread: float) -> Epoch:
     counts = positives.item_counts()
     exponent = -((counts / max(counts.max(initial=0), 1) / spread) ** 2)[positives.items] / 2
     # relative to the rarest item, which gets 1: with a small spread all would round to zero
-    return _drawn(np.exp(exponent - exponent.max(initial=-np.inf)))
+    return _drawn(np.exp(exponent - exponent.max(initial=-np.inf)), len(positives.items))
 
 
-def _drawn(chance: npt.NDArray[np.float64]) -> Epoch:
-    """Rows of an epoch: as many as there are positives, each drawn with a probability proportional to its chance."""
+def _drawn(chance: npt.NDArray[np.float64], n_rows: int) -> Epoch:
+    """Rows of an epoch, each drawn with a probability proportional to its chance."""
     upper = torch.from_numpy(np.cumsum(chance) / max(chance.sum(), np.finfo(np.float64).tiny))
 
     def epoch(generator: torch.Generator) -> Tensor:
-        drawn = torch.searchsorted(upper, torch.rand(len(upper), generator=generator, dtype=torch.float64), right=True)
+        drawn = torch.searchsorted(upper, torch.rand(n_rows, generator=generator, dtype=torch.float64), right=True)
         return drawn.clamp_(max=max(len(upper) - 1, 0))
 
     return epoch

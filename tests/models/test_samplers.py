@@ -175,6 +175,20 @@ def test_uniform_oversampling_exposes_every_item_equally() -> None:
     assert dynamic == pytest.approx(wanted, abs=0.3)
 
 
+def test_an_epoch_of_a_skewed_log_is_bounded_with_the_same_exposures(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = logged_of({(0, 0): True, (1, 0): True, (2, 0): True, (3, 0): True, (1, 1): True, (0, 2): True})
+    spec = Oversampled(base=5, high_share=0.4)
+    positives = logged.positives()
+    wanted = mean_comparisons(positives.item_counts(), spec)[positives.items]
+    assert wanted.sum() > 3 * len(wanted)
+    monkeypatch.setattr("models.oversampling.MOST", 3)
+    batches = [drawn(spec, logged, seed=seed) for seed in range(2000)]
+    assert {len(batch.users) for batch in batches} == {3 * len(wanted)}
+    exposures = torch.bincount(torch.cat([batch.items[:, 0] for batch in batches]), minlength=3)[:3].numpy()
+    by_item = np.bincount(positives.items, wanted, 3)
+    assert exposures / exposures.sum() == pytest.approx(by_item / by_item.sum(), abs=0.01)
+
+
 def test_rare_positives_come_more_often_and_a_tiny_spread_leaves_the_rarest() -> None:
     logged = logged_of({(0, 0): True, (1, 0): True, (2, 0): True, (3, 0): True, (1, 1): True})
     rows = torch.cat(
