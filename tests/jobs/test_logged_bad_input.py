@@ -85,23 +85,30 @@ def _two(n: int) -> list[float]:
     return [0.25 if x % 2 else 0.5 for x in range(n)]
 
 
-@pytest.mark.parametrize("bad", [0.0, None, 1.5])
+BAD = [0.0, None, 1.5]
+
+
+@pytest.mark.parametrize("bad", BAD)
 def test_zero_or_missing_propensity(bad: float | None, small_run: Any, spark: SparkSession) -> None:
     with_propensities(small_run, lambda n: [bad, *_two(n - 1)])  # type: ignore[list-item]
     shown = "NULL" if bad is None else str(bad)
     message = rf"heldout: 1 row breaks the rule bad_probability \(first: .*probability={shown}\)"
     with pytest.raises(DataError, match=message):
         started(small_run, spark, propensity)
-    with pytest.raises(DataError, match="bad_probability"):
+
+
+def test_zero_and_missing_propensities_go_to_quarantine(small_run: Any, spark: SparkSession) -> None:
+    with_propensities(small_run, lambda n: [*BAD, *_two(n - 3)])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="heldout: 3 rows break the rule bad_probability"):
         started(small_run, spark, rank)
     small_run.config["on_bad_rows"] = "quarantine"
     started(small_run, spark, rank, propensity, evaluate)
     (fit,) = rows(small_run, "propensity_fits")
     n_pairs = small_run.tables["heldout"].num_rows
-    assert (fit["n_bad_rows"], fit["n_heldout"]) == (1, n_pairs - 1)
-    assert [row["n_rows"] for row in rows(small_run, "quality") if row["rule"] == "bad_probability"] == [1]
+    assert (fit["n_bad_rows"], fit["n_heldout"]) == (3, n_pairs - 3)
+    assert [row["n_rows"] for row in rows(small_run, "quality") if row["rule"] == "bad_probability"] == [3]
     assert sum(row["n_pairs"] for row in rows(small_run, "strata") if row["strata"] == "propensity_equal_count_2") == (
-        n_pairs - 1
+        n_pairs - 3
     )
 
 
