@@ -70,8 +70,9 @@ def search_edges(count: Count, asked: Sequence[tuple[Kind, int]]) -> list[Double
     """The upper edges of all strata but the last, of every kind and number of strata.
 
     >>> p = np.repeat([0.1, 0.2, 0.4, 0.9], [50, 25, 20, 5])
-    >>> edges = search_edges(lambda level, divided: bins_of(p, level, divided), [("equal_width", 2), ("equal_count",
-    2)]) >>> [own.tolist() for own in edges]
+    >>> asked = [("equal_width", 2), ("equal_count", 2)]
+    >>> edges = search_edges(lambda level, divided: bins_of(p, level, divided), asked)
+    >>> [own.tolist() for own in edges]
     [[0.5], [0.1]]
     """
     bins = count(0, np.empty(0, np.int64))
