@@ -30,7 +30,7 @@ from eval_engine.estimators.user_batch import (
     UserBatch,
     list_items,
     list_set,
-    popularity_of,
+    popularity_columns,
 )
 from eval_engine.exposure_design.design import design_exposures
 from eval_engine.kernels.rank_facts import RankFacts
@@ -204,7 +204,7 @@ def group_of(world: Population, users: Ints, e: int, rng: np.random.Generator) -
     classes = np.searchsorted(np.quantile(p, (0.6, 0.9)), p)
     sizes = np.bincount(classes, minlength=len(CLASSES)).astype(np.float64)[:, None]
     counts = np.round(400 * world.popularity) + 1
-    popularity = popularity_of(counts, (classes == 0) * 1.0, 20_000)
+    popularity = popularity_columns(counts, (classes == 0) * 1.0, 20_000)
     listed = list_items(top, popularity, np.repeat(sizes, users.size, 1))
     lists = list_set(offsets, np.full(users.size, items, np.int32))
     labels = {

@@ -30,7 +30,7 @@ from rich.progress import Progress
 from benchmarks.calibration import ITEMS, POPULATION, WORLD, population
 from eval_engine.datasets.world import items_of
 from eval_engine.estimators.metrics.parity import CLASSES
-from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch, list_items, list_set, popularity_of
+from eval_engine.estimators.user_batch import LabelSet, TopLists, UserBatch, list_items, list_set, popularity_columns
 from eval_engine.evaluation.bqs_rows import Bootstrap, Quality, bqs_rows
 from eval_engine.evaluation.bqs_settings import BqsRule
 from eval_engine.evaluation.bucket_statistics import statistics_rows
@@ -99,7 +99,7 @@ def batch_of(users: npt.NDArray[np.int64], model: str, seed: int) -> tuple[UserB
     facts = RankFacts(offsets, np.ones(above.size), np.empty(0), above, np.zeros(above.size, np.int32), candidates)
     list_offsets = np.arange(users.size + 1) * K
     sizes = np.bincount(classes, minlength=3).astype(np.float64)[:, None]
-    columns = popularity_of(counts, (classes == 0) * 1.0, POPULATION)
+    columns = popularity_columns(counts, (classes == 0) * 1.0, POPULATION)
     items = list_items(top.ravel(), columns, np.repeat(sizes, users.size, 1))
     labels = {"heldout": LabelSet(facts, np.ones(above.size, np.bool_)), "top": list_set(list_offsets, candidates)}
     lists = TopLists(list_offsets, top.ravel())

@@ -47,7 +47,7 @@ class ListItems(NamedTuple):
     available: Doubles  # (n_classes, n_users): items of CLASSES that the user was not trained on
 
 
-def popularity_of(count: Doubles, low: Doubles, n_users: int) -> Doubles:
+def popularity_columns(count: Doubles, low: Doubles, n_users: int) -> Doubles:
     """The columns of ListItems, (n_items + 1, COLUMNS); the last row is of items that are missing.
 
     count      training positives; NaN where missing
@@ -61,7 +61,7 @@ def popularity_of(count: Doubles, low: Doubles, n_users: int) -> Doubles:
 
 
 def list_items(row: Ints, popularity: Doubles, available: Doubles) -> ListItems:
-    """row: of each item of the lists in `popularity_of`, -1 where missing."""
+    """row: of each item of the lists in `popularity_columns`, -1 where missing."""
     return ListItems(ItemTable(("count", "low", "novelty"), popularity, row), available)
 
 

@@ -28,7 +28,7 @@ from eval_engine.estimators.user_batch import (
     UserBatch,
     list_items,
     list_set,
-    popularity_of,
+    popularity_columns,
 )
 from eval_engine.evaluation.bucket_statistics import statistics_rows
 from eval_engine.evaluation.packed_rows import PACKED, unpacked_size
@@ -348,7 +348,7 @@ def _list_items(rows: pa.RecordBatch, top: TopLists, spec: EvaluationSpec) -> tu
 def _popularity(counts: KeyedTable, n_users: int) -> npt.NDArray[np.float64]:
     """The columns of items, made once per process."""
     items = loaded(counts)
-    return popularity_of(items.columns["count"], items.columns["low"], n_users)
+    return popularity_columns(items.columns["count"], items.columns["low"], n_users)
 
 
 def _added(packed: DataFrame, spec: EvaluationSpec, n_bytes: int = FEW_TASKS * TASK_BYTES) -> Plan:

@@ -230,20 +230,14 @@ def _add(a, b, low, high, row, sign, counts, whole, part):  # type: ignore[no-un
         largest = max(max(abs(x), y), max(abs(least), abs(greatest)))
         if largest > LARGEST_TERM:
             return u, largest
-        if y == 1.0 and sign > 0:
-            one = _split(x)
-            _add_split(whole, part, r, 0, one)
-            _add_split(whole, part, r, 3, one)
-            _add_split(whole, part, r, 2, _split(x * x))
+        if y == 1.0:
+            _add_one(whole, part, r, 3, x, sign)
         else:
-            if y == 1.0:
-                _add_one(whole, part, r, 3, x, sign)
-            else:
-                _add_one(whole, part, r, 1, y, sign)
-                _add_one(whole, part, r, 3, x * y, sign)
-                _add_one(whole, part, r, 4, y * y, sign)
-            _add_one(whole, part, r, 0, x, sign)
-            _add_one(whole, part, r, 2, x * x, sign)
+            _add_one(whole, part, r, 1, y, sign)
+            _add_one(whole, part, r, 3, x * y, sign)
+            _add_one(whole, part, r, 4, y * y, sign)
+        _add_one(whole, part, r, 0, x, sign)
+        _add_one(whole, part, r, 2, x * x, sign)
         if bounded:
             _add_one(whole, part, r, 5, least, sign)
             _add_one(whole, part, r, 6, greatest, sign)

@@ -14,7 +14,7 @@ from eval_engine.estimators.metrics.parity import (
     summed_variation,
 )
 from eval_engine.estimators.registry import METRICS, formula
-from eval_engine.estimators.user_batch import LabelSet, UserBatch, list_items, list_set, popularity_of
+from eval_engine.estimators.user_batch import LabelSet, UserBatch, list_items, list_set, popularity_columns
 from eval_engine.evaluation.class_variation import SLICES, over_classes
 from eval_engine.kernels.rank_facts import RankFacts
 from eval_engine.statistics.bucket_sums import N_COARSE
@@ -41,7 +41,7 @@ def batch() -> UserBatch:
     labels = {"top": list_set(offsets, candidates), "heldout": LabelSet(facts, np.ones(4, np.bool_))}
     return UserBatch(
         labels,
-        list_items=list_items(items, popularity_of(COUNT, (CLASS == 0) * 1.0, 7), AVAILABLE),
+        list_items=list_items(items, popularity_columns(COUNT, (CLASS == 0) * 1.0, 7), AVAILABLE),
     )
 
 
