@@ -1,5 +1,5 @@
-"""Are intervals and verdicts honest at the edges? A grid of users, exposures and positives over two kinds of worlds that
-the estimators were not tuned on (benchmarks/calibration_worlds.py).
+"""Are intervals and verdicts honest at the edges? A grid of users, exposures and positives over two kinds of worlds
+that the estimators were not tuned on (benchmarks/calibration_worlds.py).
 
     make bench-calibration
     python -m benchmarks.calibration_grid --quick                        a look, in a minute or two
@@ -128,8 +128,8 @@ def covered(low: Doubles, high: Doubles, target: float, hits: float) -> dict[str
 
 
 def compared(values: Doubles, grams: Doubles, units: Doubles, users: Doubles, hits: Floats) -> Pairs:
-    """Pairs of models: values (n, 2); of their errors by bucket e and e + d, sum e^2, sum e d and sum d^2 (n, 3); buckets
-    and users with a denominator (n,); what a user's hit adds to a value (n, 2).
+    """Pairs of models: values (n, 2); of their errors by bucket e and e + d, sum e^2, sum e d and sum d^2 (n, 3);
+    buckets and users with a denominator (n,); what a user's hit adds to a value (n, 2).
     """
     one, both, apart = grams.T
     first = np.sqrt(one)

@@ -61,8 +61,8 @@ class Case(NamedTuple):
 
 
 class Combined(NamedTuple):
-    """A case whose value is combined from several sums of users: the columns of its numerators, denominators and weights
-    by part (stratum, draw of a test set, class of popularity).
+    """A case whose value is combined from several sums of users: the columns of its numerators, denominators and
+    weights by part (stratum, draw of a test set, class of popularity).
     """
 
     case: Case

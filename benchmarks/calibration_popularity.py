@@ -5,8 +5,8 @@
 
 The world and the first model are those of calibration.py; the second model adds noise to its places. Counts and classes
 of items are given. Each draw takes --users users at random from the population and holds out some of their positives,
-popular ones more often. The sums and intervals are those of an evaluated run: UserSums, statistics_rows, results_of. The
-target is the mean of all draws' values. A line per metric and slice:
+popular ones more often. The sums and intervals are those of an evaluated run: UserSums, statistics_rows, results_of.
+The target is the mean of all draws' values. A line per metric and slice:
 
     coverage          share of draws whose nominal 95 % interval contains the target; coverage_error: its standard error
 

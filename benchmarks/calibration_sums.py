@@ -56,9 +56,9 @@ def factor_of(uniform: float, ratio: float, wins: float) -> float:
 def draw_sums(
     a: Doubles, b: Doubles, n_users: int, n_draws: int, seed: int, scenarios: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Of numerators and denominators (population, n_cases): the moments of each draw and case, (n_draws, 8, n_cases), and
-    of each pair with a worse model, scenarios (n, 2) of ratio and wins, (n_draws, n, 5, n_cases): its sum and sum of
-    squares; and, of errors by bucket e_g (the first model) and d_g (second less first), sum e^2, sum e d, sum d^2.
+    """Of numerators and denominators (population, n_cases): the moments of each draw and case, (n_draws, 8, n_cases),
+    and of each pair with a worse model, scenarios (n, 2) of ratio and wins, (n_draws, n, 5, n_cases): its sum and sum
+    of squares; and, of errors by bucket e_g (the first model) and d_g (second less first), sum e^2, sum e d, sum d^2.
     """
     n_cases, n_pairs = a.shape[1], scenarios.shape[0]
     moments, pairs = np.zeros((n_draws, 8, n_cases)), np.zeros((n_draws, n_pairs, 5, n_cases))
@@ -113,8 +113,8 @@ def draw_sums(
 def unit_sums(
     x: Doubles, n_users: int, n_draws: int, seed: int, scenarios: Doubles
 ) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-    """Of columns of users, (population, n_columns): their sums by unit of each draw, (n_draws, n_columns, UNITS); what a
-    worse model has more, (n_draws, n_scenarios, n_columns, UNITS); users of each draw in which a column is above 0,
+    """Of columns of users, (population, n_columns): their sums by unit of each draw, (n_draws, n_columns, UNITS); what
+    a worse model has more, (n_draws, n_scenarios, n_columns, UNITS); users of each draw in which a column is above 0,
     (n_draws, n_columns); and sums of squares of the column and of worse models, (n_draws, 1 + n_scenarios, n_columns).
     """
     n_columns, n_pairs = x.shape[1], scenarios.shape[0]

@@ -4,11 +4,12 @@ popularity than eval_engine/datasets/world.py, whose counts of positives and noi
     communities   a user belongs to one of 12 communities, each of which likes a tenth of the catalogue three to six
                   times as much; popularity is Zipf's; how much a user likes at all is gamma distributed: many users
                   have no positive or one
-    heavy_tails   likes are logistic in a product of tastes whose users and items have heavy tails (Student, 3 degrees of
+    heavy_tails   likes are logistic in a product of tastes whose users and items have heavy tails (Student, 3 degrees
+    of
                   freedom); popularity is log-normal; an eighth of the users likes nearly everything they meet
 
-`rare` positives are some 1.5 % of the pairs, `common` ones some 15 %. A model sees the user's inclination through noise,
-and leans towards what is popular. A log shows popular items far more often, whatever their label.
+`rare` positives are some 1.5 % of the pairs, `common` ones some 15 %. A model sees the user's inclination through
+noise, and leans towards what is popular. A log shows popular items far more often, whatever their label.
 """
 
 from typing import NamedTuple

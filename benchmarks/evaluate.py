@@ -45,8 +45,8 @@ Rows = Callable[[int, int, int], dict[str, pa.Array]]  # of a model: n users fro
 
 
 def rows_of(model: int, first: int, n: int) -> dict[str, pa.Array]:
-    """Users with labels at random places, four of the list or more between two of them, positives ranked higher; a tenth
-    of the labels tied with three items without a label.
+    """Users with labels at random places, four of the list or more between two of them, positives ranked higher; a
+    tenth of the labels tied with three items without a label.
     """
     rng = np.random.default_rng((model, first))
     items = np.sort(

@@ -1,5 +1,5 @@
-"""The time of all metrics of top lists at 3 cutoffs, against one plain `explode` and groupBy of the same lists by Spark:
-case lists-vs-scan.
+"""The time of all metrics of top lists at 3 cutoffs, against one plain `explode` and groupBy of the same lists by
+Spark: case lists-vs-scan.
 
     make bench-evaluate                                     (python -m benchmarks.evaluate_lists --scale 0.1)
 
@@ -7,7 +7,8 @@ case lists-vs-scan.
 novelty, share of exposure, P-RSP in both forms, coverage and Gini at 10, 50 and 100, with intervals, for everything and
 by class of popularity, from ranks to written tables, the groupBy of feedback by user and class included. Theirs:
 `select(explode(top.items)).groupBy(item).count()`, its result discarded. `times` is the ratio of slopes: seconds from
-1 M to 4 M lists, so that the start of either side does not count. Best of three each. `jobs`: Spark jobs of one evaluation.
+1 M to 4 M lists, so that the start of either side does not count. Best of three each. `jobs`: Spark jobs of one
+evaluation.
 """
 
 import argparse

@@ -3,8 +3,9 @@
     python -m benchmarks.gate_looks [--series 1000]
 
 prints one JSON line per case. A series is a model whose recall is looked at every day for 200 days, 2,000 users a day:
-each user has one positive, which is in the top k with probability 0.2. The gate is that of eval_engine/quality/gates.py:
-kind change, at_least 0, fails: surely_beyond, confidence 0.95, against a fixed baseline run of 100,000 users.
+each user has one positive, which is in the top k with probability 0.2. The gate is that of
+eval_engine/quality/gates.py: kind change, at_least 0, fails: surely_beyond, confidence 0.95, against a fixed baseline
+run of 100,000 users.
 
     one look, that day         ordinary intervals, the users of that day alone
     one look, all days         ordinary intervals, all users since the first day (window: {since: DAY})

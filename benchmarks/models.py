@@ -10,7 +10,8 @@ lightgcn-vs-peer    the same for LightGCN with three layers; some batches of an 
 knn-vs-implicit, wmf-vs-implicit
                     neighbours of items, and alternating least squares, over a log of the size of Gowalla's: against
                     implicit, on as many threads (benchmarks/baselines.py)
-bpr-step-vs-sparse  a step of BPR-MF, 1 M users x 100,000 items, vectors of 64, 2,048 rows, one negative per row: against
+bpr-step-vs-sparse  a step of BPR-MF, 1 M users x 100,000 items, vectors of 64, 2,048 rows, one negative per row:
+against
                     plain torch with sparse gradients and SparseAdam, which has not the numbers of dense Adam
 bpr-vs-implicit     for the record: an epoch of implicit's compiled BPR, plain SGD without batches, over the same pairs
 two-processes       a step of training by two processes against one (benchmarks/two_processes.py)

@@ -2,13 +2,16 @@
 
     make bench-test-sets                                    (python -m benchmarks.test_sets --scale 0.1; --only CASE)
 
-draw-vs-sort    100 M pairs, 1 M users, 100,000 items, one WTD_H draw of half of them. Ours: thresholds and marginals, the
+draw-vs-sort    100 M pairs, 1 M users, 100,000 items, one WTD_H draw of half of them. Ours: thresholds and marginals,
+the
                 counts of users and items ready in files. Theirs: a global sort by Spark of the same keys, the weights
                 ready as a column of the pairs; its result discarded.
-draw-vs-sample  the same, against DataFrame.sample of half of the pairs and groupBys of users and items before and after.
-driver-rss      the largest memory of the driver's Python with 10 M and with 100 M pairs, each in a process of its own.
-fifty-vs-one    10 M pairs, one model, four metrics at 10: evaluating over 5 strategies of 10 draws, against one test set.
-variation       total variation from uniform after WTD_H, REG and SKEW, share 0.5 and 0.2, exponents 2 and 1, mean over 50
+draw-vs-sample  the same, against DataFrame.sample of half of the pairs and groupBys of users and items before and
+after. driver-rss      the largest memory of the driver's Python with 10 M and with 100 M pairs, each in a process of
+its own. fifty-vs-one    10 M pairs, one model, four metrics at 10: evaluating over 5 strategies of 10 draws, against
+one test set.
+variation       total variation from uniform after WTD_H, REG and SKEW, share 0.5 and 0.2, exponents 2 and 1, mean over
+50
                 draws: no speed. --variation prints it alone.
 """
 

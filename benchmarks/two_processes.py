@@ -5,8 +5,8 @@
 Every process draws the whole batch and applies the whole update, so that both learn from the same examples; forward and
 backward pass are of its own rows. So two processes gain where these passes are most of a step: the case measures NeuMF
 with vectors of 256, 200,000 users x 50,000 items, 8,192 rows, four negatives per row. Beside it stand, in seconds of a
-step by one and by two processes, NeuMF with vectors of 64, whose passes are half of a step, and BPR-MF, whose passes are
-less: these are slower by two processes. Processes run in turns, best of three; the losses of both sides must be the
+step by one and by two processes, NeuMF with vectors of 64, whose passes are half of a step, and BPR-MF, whose passes
+are less: these are slower by two processes. Processes run in turns, best of three; the losses of both sides must be the
 same up to rounding.
 """
 

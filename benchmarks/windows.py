@@ -9,8 +9,8 @@ the runs of the six days have warmed; feedback is that of all users on both side
 --repeats each.
 
 Every user is there on one day, so that the window and the one run are defined alike (a user of two days would count
-twice in the window). It fails if an estimate, its number of users, or anything in a comparison of two models differs, or
-a standard error by more than 3 / sqrt(2 x 255): a merged run takes it over 256 buckets of users, one run over users.
+twice in the window). It fails if an estimate, its number of users, or anything in a comparison of two models differs,
+or a standard error by more than 3 / sqrt(2 x 255): a merged run takes it over 256 buckets of users, one run over users.
 """
 
 import argparse

@@ -9,9 +9,9 @@
 
 d is the cross-entropy, o says whether the pair is logged, y is its label; "all pairs" are drawn uniformly (sampler
 all_pairs). phi starts at w1 = 1, w2 = exp(-2), m = 1/8: close to the unweighted loss, with a small weight for the label
-"dislike" on all pairs. w1, w2 and m have a learning rate and a decay each, and a divisor of 5 in the exponents, as in the
-authors' code, which also stops on random pairs: a share of the random set, by hash, teaches nothing, and the AUC of these
-pairs is the held-out metric (stop_on: random_auc).
+"dislike" on all pairs. w1, w2 and m have a learning rate and a decay each, and a divisor of 5 in the exponents, as in
+the authors' code, which also stops on random pairs: a share of the random set, by hash, teaches nothing, and the AUC of
+these pairs is the held-out metric (stop_on: random_auc).
 """
 
 from functools import cached_property

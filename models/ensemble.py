@@ -57,11 +57,11 @@ def low_only(logged: Logged, share: float) -> Logged:
 
 
 def held_out_result(model: Ensemble, base: Scorer, whole: Scorer, parts: HeldOutParts) -> float | None:
-    """What trials are compared by: the metric of the ensemble, or its balanced quality score against its base. None where
-    base stops on its loss, which the ensemble does not have, or nothing is held out.
+    """What trials are compared by: the metric of the ensemble, or its balanced quality score against its base. None
+    where base stops on its loss, which the ensemble does not have, or nothing is held out.
 
-    The score has the form of eval_engine/statistics/bqs.py: gains of the metric over all held-out positives and over those of
-    the low items. Base and low-only model stopped on the same held-out pairs.
+    The score has the form of eval_engine/statistics/bqs.py: gains of the metric over all held-out positives and over
+    those of the low items. Base and low-only model stopped on the same held-out pairs.
     """
     metric, seen, held_out = model.base.stop_on, parts.seen, parts.held_out
     if metric == "loss" or not held_out.positive.any():
@@ -72,8 +72,8 @@ def held_out_result(model: Ensemble, base: Scorer, whole: Scorer, parts: HeldOut
     rare = held_out.where(parts.low[held_out.items])
     if not rare.positive.any():
         raise DataError(
-            f"model {model.name}: maximise bqs needs held-out positives of items that the low-only model learns from, and none "
-            "was held out. Raise validation_share or low_share."
+            f"model {model.name}: maximise bqs needs held-out positives of items that the low-only model learns from, "
+            "and none was held out. Raise validation_share or low_share."
         )
     of_low = HeldOutMetric(model.name, metric, seen, rare)
     a = PUNISHMENT[metric.partition("@")[0]]

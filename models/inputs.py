@@ -1,8 +1,8 @@
 """Reads an input table into Arrow without Spark: Parquet, CSV (eval_engine/inputs/csv_table.py) or Delta.
 
 Only the requested columns are read, under our names. Ids become int64 (BIGINT) or string (STRING), values float64,
-positions int64. NULL, NaN, inf, an id of another type, a missing column and an empty table are DataErrors that name table,
-column and row. read_rows keeps NULL and NaN, for callers that check each row.
+positions int64. NULL, NaN, inf, an id of another type, a missing column and an empty table are DataErrors that name
+table, column and row. read_rows keeps NULL and NaN, for callers that check each row.
 """
 
 import pyarrow as pa
@@ -158,8 +158,8 @@ def _check_whole(path: str, column: str, values: pa.ChunkedArray) -> None:
     if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():
         row = pc.index(pc.is_inf(values), True).as_py()
         raise DataError(
-            f"{path}: column {column} is {values[row].as_py()} (first: row {row}), of which no mean, scale or product can "
-            "be computed. Remove those rows, or give them the largest value that there is."
+            f"{path}: column {column} is {values[row].as_py()} (first: row {row}), of which no mean, scale or product "
+            "can be computed. Remove those rows, or give them the largest value that there is."
         )
 
 

@@ -3,9 +3,9 @@
     ensemble       low_share    =  share of items with at most low_at_most positives
     oversampled    high_share   =  share of items with more than high_above positives         (strategy: dynamic)
 
-The bounds are those of the table popularity_classes; the counts are those of all training positives, held out or not, as
-in that table. Items with equal counts are in one class, so a share selects exactly the items of the class. Items without
-a positive count as low. The shares that were used are in the spec of the table trials. No torch here.
+The bounds are those of the table popularity_classes; the counts are those of all training positives, held out or not,
+as in that table. Items with equal counts are in one class, so a share selects exactly the items of the class. Items
+without a positive count as low. The shares that were used are in the spec of the table trials. No torch here.
 """
 
 from typing import NamedTuple

@@ -187,8 +187,8 @@ def _random_set(loss: AutoDebias, ground: Ground) -> tuple[Logged, Logged]:
     held = held_out_mask(ground.seed, users, items, loss.held_out)
     if not held.size or held.all():
         raise DataError(
-            f"{loss.random.path}: of {len(held):,} random pairs all are held out, so that AutoDebias has none to learn its "
-            "weights from. Give more random pairs, or lower loss.held_out."
+            f"{loss.random.path}: of {len(held):,} random pairs all are held out, so that AutoDebias has none to learn "
+            "its weights from. Give more random pairs, or lower loss.held_out."
         )
     return random.where(~held), random.where(held)
 
@@ -203,9 +203,9 @@ def _base(model: Backbone, training: Sampler, seen: Logged, seed: int) -> float:
     drawn = batch.weights[:, 1:]
     if drawn.numel() and not drawn.any():
         raise DataError(
-            f"model {model.name}: sampler {model.sampler.kind} can draw no negative: of {seen.n_items:,} items, those that "
-            "can be drawn are positives of each user. Add items to the catalogue, check the rule `positive` against the "
-            "values of the feedback, or use sampler observed."
+            f"model {model.name}: sampler {model.sampler.kind} can draw no negative: of {seen.n_items:,} items, those "
+            "that can be drawn are positives of each user. Add items to the catalogue, check the rule `positive` "
+            "against the values of the feedback, or use sampler observed."
         )
     share = float((batch.labels * weights).sum() / weights.sum()) if len(rows) else 0.0
     if not 0 < share < 1:

@@ -101,8 +101,8 @@ def logged_propensity(spec: Propensity | None, data: Interactions, run: RunPrope
         return _from_table(spec.table, data)
     if run is None:
         raise DataError(
-            "propensity: {kind: run} needs a run with a section `propensity`. Add the section, or give the propensities "
-            "as {kind: table, table: {path: ...}}."
+            "propensity: {kind: run} needs a run with a section `propensity`. Add the section, or give the "
+            "propensities as {kind: table, table: {path: ...}}."
         )
     return _of_run(run, data)
 
@@ -228,4 +228,5 @@ def _key(table: pa.Table, row: int) -> str:
 
 def _pair(data: Interactions, pair: int) -> str:
     """A logged pair, for a message."""
-    return f"user_id={data.user_ids[int(data.users[pair])].as_py()}, item_id={data.item_ids[int(data.items[pair])].as_py()}"
+    user, item = data.user_ids[int(data.users[pair])], data.item_ids[int(data.items[pair])]
+    return f"user_id={user.as_py()}, item_id={item.as_py()}"

@@ -5,8 +5,8 @@ dynamic: a positive occurs n_i times, with one negative each
     d_i  = r_i / max(1, h) + 1                                 eq. 21; r_i the item's rank by popularity from 0,
                                                                h = |I_H| - 1, I_H the items of class high
     n_i  = floor(n'_i) + (1 with probability n'_i - floor(n'_i))                    eq. 22
-    On large logs that is hundreds of rows for each positive: beyond MOST, an epoch draws MOST for each positive, each with
-    probability proportional to n'_i, which are the same exposures in expectation.
+    On large logs that is hundreds of rows for each positive: beyond MOST, an epoch draws MOST for each positive, each
+    with probability proportional to n'_i, which are the same exposures in expectation.
 uniform: every item has the same exposure                      eq. 20: n_0 max(rho) / rho_i, d_i = 1
     An epoch draws as many positives as there are, each with probability proportional to 1 / rho_i, with n_0 negatives:
     the exposures of eq. 20 in expectation, in an epoch as long as that of other samplers. As printed, an epoch has

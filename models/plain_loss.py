@@ -3,9 +3,9 @@
     mean over held-out pairs of d(x, y)            bce, mse; dr and autodebias as bce, over logged pairs alone
     mean over comparisons of d(x_i - x_j)          bpr, hinge; pd as bpr
 
-No propensity weights, no penalty, no imputed label, no gamma: these differ from trial to trial, and a trial with smaller
-weights would look better. Pairs that were drawn are uniform negatives, NEGATIVES for each positive, the same in every
-trial. Training stops on its own loss, which has all of these terms.
+No propensity weights, no penalty, no imputed label, no gamma: these differ from trial to trial, and a trial with
+smaller weights would look better. Pairs that were drawn are uniform negatives, NEGATIVES for each positive, the same in
+every trial. Training stops on its own loss, which has all of these terms.
 """
 
 import math

@@ -3,7 +3,8 @@
     w = c / max(floor, p),      c such that the mean over training pairs is 1
 
     p_i = (n_i / max_j n_j) ** power        popularity: [simpson] eq. 7 with power = (gamma + 1) / 2, scaled to max 1
-    p_ui                                    others (models/logged_propensity.py), scaled to at most 1 over training pairs
+    p_ui                                    others (models/logged_propensity.py), scaled to at most 1 over training
+    pairs
 
 With popularity, an item that was never logged has p_i = floor; power = 0: p_i = 1 for all.
 """

@@ -282,8 +282,9 @@ class _Training:
             )
         if self.held_out and steps < FEW_STEPS:
             return (
-                f"model {name}: the weights kept are those after {steps} steps; later ones were worse on the held-out pairs. "
-                f"Lower learning_rate ({self.spec.learning_rate:g} now) or batch_size ({self.schedule.batch_size:,} now)."
+                f"model {name}: the weights kept are those after {steps} steps; later ones were worse on the held-out "
+                f"pairs. Lower learning_rate ({self.spec.learning_rate:g} now) or batch_size "
+                f"({self.schedule.batch_size:,} now)."
             )
         fell = self.losses[0] - min(self.losses)
         if n > 1 and fell < HARDLY * abs(self.losses[0]):

@@ -93,8 +93,8 @@ class RandomAuc:
         positive = self.pairs.positive
         if positive.all() or not positive.any():
             raise DataError(
-                f"model {model}: stop_on random_auc needs liked and disliked pairs in the held-out part of the random set; "
-                f"of its {len(positive):,} pairs {int(positive.sum()):,} are liked. Give more random pairs, raise "
+                f"model {model}: stop_on random_auc needs liked and disliked pairs in the held-out part of the random "
+                f"set; of its {len(positive):,} pairs {int(positive.sum()):,} are liked. Give more random pairs, raise "
                 "loss.held_out, or stop on ndcg@10."
             )
 

@@ -36,8 +36,8 @@ def make_baseline(
     """The baseline of the spec, computed from the logged pairs; `data` has the ids."""
     if _learns_from_positives(spec) and not logged.positive.any():
         raise DataError(
-            f"model {spec.name}: of {len(logged.positive):,} logged pairs, 0 are positive, so {spec.kind} would score every "
-            "pair 0. Check the rule `positive` against the values of the feedback."
+            f"model {spec.name}: of {len(logged.positive):,} logged pairs, 0 are positive, so {spec.kind} would score "
+            "every pair 0. Check the rule `positive` against the values of the feedback."
         )
     scorer = _make(spec, data, logged, seed, report, threads)
     report(1.0)

@@ -61,7 +61,7 @@ def nearest_rows(
 
 @compiled
 def _keep_highest(candidates: npt.NDArray[np.int32], values: Floats, size: int, k: int) -> int:
-    """Moves the k highest of the first `size` values, and their candidates, to the front; returns how many there are."""
+    """Moves the k highest of the first `size` values, and their candidates, to the front; returns their number."""
     if size <= k:
         return size
     least = np.partition(values[:size], size - k)[size - k]

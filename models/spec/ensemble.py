@@ -1,6 +1,7 @@
 """The spec of an ensemble: debiasing by two models, not by a backbone, loss or sampler. No torch here.
 
-{model: bpr_ensemble, fixed: {maximise: bqs}, grid: {delta: [0.05, 0.2, 0.5, 0.75]}}       a search for delta, as [bqs] has it
+{model: bpr_ensemble, fixed: {maximise: bqs}, grid: {delta: [0.05, 0.2, 0.5, 0.75]}}       a search for delta, as [bqs]
+has it
 """
 
 from typing import Annotated, Literal, Self
@@ -30,8 +31,9 @@ class Ensemble(Strict):
     )
     maximise: Literal["quality", "bqs"] = Field(
         "quality",
-        description="held-out result by which trials are compared: the metric that base stops on, or the balanced quality "
-        "score of the ensemble against base by this metric, the group being the items that the low-only model learns from",
+        description="held-out result by which trials are compared: the metric that base stops on, or the balanced "
+        "quality score of the ensemble against base by this metric, the group being the items that the low-only model "
+        "learns from",
     )
 
     @field_validator("base", mode="before")

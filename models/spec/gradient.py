@@ -69,8 +69,8 @@ class Gradient(Strict):
         None,
         ge=0,
         description="L2 penalty of the rows that an example uses: the mean of |u|^2 / 2 over users, and of |v|^2 / 2 "
-        "over items, against the mean loss of the examples; left out: 4.5 / sqrt(training positives), at most 0.1; with "
-        "label: value 2 x users or items per pair, and a quarter of that with link: sigmoid",
+        "over items, against the mean loss of the examples; left out: 4.5 / sqrt(training positives), at most 0.1; "
+        "with label: value 2 x users or items per pair, and a quarter of that with link: sigmoid",
     )
     patience: int = Field(3, ge=1, description="epochs without a better held-out result before training stops")
     patience_steps: int = Field(300, ge=0, description="steps without a better held-out result: both have to pass")

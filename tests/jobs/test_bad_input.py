@@ -143,7 +143,8 @@ BAD = {
     ),
     "probability mapped to a column that is missing": (
         lambda run: run.config["inputs"]["exposures"].update(columns={"exposure_probability": "p"}),
-        "exposures: column 'p' is missing; found user_id, item_id, value.*columns: {exposure_probability: its_name_there}",
+        "exposures: column 'p' is missing; found user_id, item_id, value.*columns: {exposure_probability: "
+        "its_name_there}",
     ),
     "probability of feedback": (
         lambda run: run.config["inputs"]["feedback"].update(columns={"exposure_probability": "p"}),

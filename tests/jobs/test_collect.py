@@ -1,5 +1,5 @@
-"""The whole loop on the synthetic world: a run, a plan, what was shown by it, and the verdict; and what did not come back
-as planned.
+"""The whole loop on the synthetic world: a run, a plan, what was shown by it, and the verdict; and what did not come
+back as planned.
 """
 
 from io import StringIO

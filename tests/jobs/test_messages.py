@@ -135,7 +135,8 @@ def processes_of(folder: Path) -> list[str]:
             "workers lacks a package: No module named 'eval_engine'. Set PYSPARK_PYTHON",
         ),
         (
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: 3.11, PySpark cannot run",
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: 3.11, "
+            "PySpark cannot run",
             ClusterError,
             "different version: 3.10 than that in driver: 3.11.*Set PYSPARK_PYTHON",
         ),

@@ -1,5 +1,5 @@
-"""Runs whose items make classes of popularity degenerate: what cannot be said is NULL with its reason, and nothing is divided by
-zero.
+"""Runs whose items make classes of popularity degenerate: what cannot be said is NULL with its reason, and nothing is
+divided by zero.
 """
 
 import math

@@ -92,7 +92,8 @@ def test_killed_between_shards_it_writes_the_rest(small_run: Any, monkeypatch: p
     assert len(expected) == 11  # ten shards and the manifest
     config = as_trained(small_run, models, "killed")
     program = (
-        "import os, signal, sys, models.train, models.score_table as t; from jobs import train; from jobs.cli import load; from rich.console import Console\n"
+        "import os, signal, sys, models.train, models.score_table as t; from jobs import train; from jobs.cli import "
+        "load; from rich.console import Console\n"
         "models.train.layout_of = lambda *parts: t.Layout(4, 4)\n"
         "write = t._write_shard\n"
         "def until(path, *rest):\n"

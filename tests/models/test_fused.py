@@ -37,8 +37,8 @@ class Given:
 
 @pytest.fixture(params=["unseen", "all_items"])
 def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
-    """Labels of some pairs in files: with all_items a pair may be exposed, held out, complete and, but for held-out pairs,
-    trained on."""
+    """Labels of some pairs in files: with all_items a pair may be exposed, held out, complete and, but for held-out
+    pairs, trained on."""
     rng = np.random.default_rng(3)
     kind = rng.integers(0, 6, (N_USERS, N_ITEMS))  # in one table or none; none of the first two users
     chosen = {name: kind == number for number, name in enumerate(("exposures", "truth", "feedback", "heldout"))}

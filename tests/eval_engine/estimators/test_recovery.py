@@ -1,7 +1,8 @@
-"""Each estimator recovers what it says it estimates, in a world where users with many positives are served better; the naive one does not.
+"""Each estimator recovers what it says it estimates, in a world where users with many positives are served better; the
+naive one does not.
 
-Exposures are drawn many times from a world that is known in full. An estimator's mean over draws is within 3 Monte Carlo standard errors
-of its estimand, and many standard errors away from what it is often taken for.
+Exposures are drawn many times from a world that is known in full. An estimator's mean over draws is within 3 Monte
+Carlo standard errors of its estimand, and many standard errors away from what it is often taken for.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Unbiasedness, exactly: the mean of each estimator over every set of exposures that can be drawn.
 
-Drawn evenly, e of 6 items, every set is as likely as another. Drawn each by itself with its own probability, a set has the product of the
-chances that its items are in and the others out.
+Drawn evenly, e of 6 items, every set is as likely as another. Drawn each by itself with its own probability, a set has
+the product of the chances that its items are in and the others out.
 """
 
 from itertools import combinations

@@ -93,8 +93,9 @@ def test_the_error_shows_the_probability() -> None:
     found = violations(judge(pa.array([5, 41]), user_pairs(users, ("random",)), ("random", "truth"), False).broken)
     assert found == {("random", "bad_probability"): (2, "user_id=41, item_id=20, exposure_probability=1.25")}
     assert str(refuse("random", "bad_probability", *found["random", "bad_probability"])) == (
-        "exposures: 2 rows break the rule bad_probability (first: user_id=41, item_id=20, exposure_probability=1.25): a pair that was exposed has a "
-        "probability above 0 and at most 1. Fix the job that makes the table, or set on_bad_rows: quarantine."
+        "exposures: 2 rows break the rule bad_probability (first: user_id=41, item_id=20, exposure_probability=1.25): "
+        "a pair that was exposed has a probability above 0 and at most 1. Fix the job that makes the table, or set "
+        "on_bad_rows: quarantine."
     )
 
 
@@ -109,7 +110,7 @@ def test_the_error_of_a_held_out_pair_that_was_trained_on_names_it() -> None:
     }
     assert probability_column("heldout") == "propensity"
     assert str(refuse("heldout", "heldout_but_trained", *found["heldout", "heldout_but_trained"])) == (
-        "heldout: 1 row breaks the rule heldout_but_trained (first: user_id=7, item_id=10, value=4.0): a held-out pair is "
-        "kept from training, but feedback has it too. Take it out of feedback and train again, or take it out of heldout, "
-        "or set on_bad_rows: quarantine."
+        "heldout: 1 row breaks the rule heldout_but_trained (first: user_id=7, item_id=10, value=4.0): a held-out pair "
+        "is kept from training, but feedback has it too. Take it out of feedback and train again, or take it out of "
+        "heldout, or set on_bad_rows: quarantine."
     )

@@ -23,8 +23,8 @@ def brute_force(row, label, excluded):
 
 @st.composite
 def blocks(draw):
-    """A block of scores and, per row, labelled and excluded positions and which labels are ranked in the whole row: only
-    those may be excluded; rows may have neither."""
+    """A block of scores and, per row, labelled and excluded positions and which labels are ranked in the whole row:
+    only those may be excluded; rows may have neither."""
     n, n_items = draw(st.integers(0, 4)), draw(st.integers(1, 40))
     scores = np.array([[draw(st.sampled_from(SCORES)) for _ in range(n_items)] for _ in range(n)]).reshape(n, n_items)
     labels, excluded, whole = [], [], []

@@ -194,8 +194,8 @@ def test_a_sentence_of_a_change() -> None:
     gate = rule(kind="change", at_least=-0.01, fails="surely_beyond")
     found = verdict(gate, run(row(value=0.09)), run(row(), run_id="2026-11-14"))
     assert found.message == (
-        "recall@10 of mf by ure_macro is 0.09, 10.00% below 0.1 in the approved run 2026-11-14 (-12.19% to -7.76%, each "
-        "with 0.95); at least -1.00% is asked for, and it is surely beyond."
+        "recall@10 of mf by ure_macro is 0.09, 10.00% below 0.1 in the approved run 2026-11-14 (-12.19% to -7.76%, "
+        "each with 0.95); at least -1.00% is asked for, and it is surely beyond."
     )
 
 

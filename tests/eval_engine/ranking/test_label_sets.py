@@ -1,5 +1,5 @@
-"""Label sets, each in its own frame, against loops over the definitions: ties, infinities, items in several tables, users
-without labels, every layout of scores, whoever writes the table."""
+"""Label sets, each in its own frame, against loops over the definitions: ties, infinities, items in several tables,
+users without labels, every layout of scores, whoever writes the table."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -39,8 +39,8 @@ def printed(given: Answers) -> str:
 def test_the_best_number_how_far_and_why() -> None:
     assert trust_sentence([HOLDOUT, SNIPS]) == (
         "For the order of models by recall@10, SNIPS may be trusted most here: it orders 1,620 of 1,770 pairs of 60 "
-        "models as the truth does (Kendall's tau 0.83, 95 % interval over users 0.71 to 0.90); held-out pairs has 0.14, a "
-        "difference beyond chance over models (p = 1e-05); its values are off by 0.0100 on average."
+        "models as the truth does (Kendall's tau 0.83, 95 % interval over users 0.71 to 0.90); held-out pairs has "
+        "0.14, a difference beyond chance over models (p = 1e-05); its values are off by 0.0100 on average."
     )
     text = printed(answers(HOLDOUT, SNIPS))
     assert max(map(len, text.splitlines())) <= 80

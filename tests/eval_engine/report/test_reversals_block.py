@@ -41,16 +41,16 @@ def words(text: str) -> str:
 def test_a_flag_in_words() -> None:
     text = words(printed(answers(FLAG, QUIET)))
     assert (
-        "reversed, held-out pairs ndcg@10 by propensity: wmf is better than bpr in propensity=1 (3,445 items) by 0.0110 "
-        "(99 % of the test pairs); in the whole bpr is better by 0.0040; random exposure (URE macro) has wmf better by "
-        "0.0030."
+        "reversed, held-out pairs ndcg@10 by propensity: wmf is better than bpr in propensity=1 (3,445 items) by "
+        "0.0110 (99 % of the test pairs); in the whole bpr is better by 0.0040; random exposure (URE macro) has wmf "
+        "better by 0.0030."
     ) in text
     assert "held-out pairs ndcg@10 propensity 3 1 0 1 67 %" in text
     assert "held-out pairs ndcg@10 segment 3 0 0 0 0 %" in text
     vanishes = FLAG._replace(flag="vanishes", items=None, share_of="users", random_says="not decided")
     assert (
-        "(99 % of the test users); the whole decides for neither (bpr ahead by 0.0040); random exposure (URE macro) does "
-        "not decide (wmf ahead by 0.0030)."
+        "(99 % of the test users); the whole decides for neither (bpr ahead by 0.0040); random exposure (URE macro) "
+        "does not decide (wmf ahead by 0.0030)."
     ) in words(printed(answers(vanishes)))
     alone = FLAG._replace(random_estimator=None, random_difference=None, random_says=None)
     assert "better by 0.0040. " in words(printed(answers(alone))) + " "
