@@ -33,7 +33,8 @@ def picture(lines: Iterable[dict[str, Any]]) -> str:
     places = _places(columns)
     width, height = max(places.values()) + SIZE + 16, TOP + SIZE * len(names) + 40
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="7">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="7">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         '<text x="6" y="14" font-size="10">95 % intervals and verdicts at the edges: the worse of two worlds</text>',
         *_headings(columns, places),

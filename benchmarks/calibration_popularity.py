@@ -49,7 +49,10 @@ from eval_engine.storage.keyed_table import KeyedTable
 K, REPLICATES = 10, 400
 METRICS = tuple(
     Metric.parse(f"{name}@{K}")
-    for name in ("arp", "aplt", "tail_share", "novelty", "p_rsp", "p_rsp_by_user", "p_reo", "p_reo_by_user", "sampled_hit_rate", "recall", "ndcg")
+    for name in (
+        "arp", "aplt", "tail_share", "novelty", "p_rsp", "p_rsp_by_user", "p_reo", "p_reo_by_user",
+        "sampled_hit_rate", "recall", "ndcg",
+    )
 )  # fmt: skip
 HIT_RATE = next(metric for metric in METRICS if metric.base == "sampled_hit_rate")
 VALUES = tuple(sorted(CLASSES))

@@ -41,8 +41,8 @@ class HardNegatives(Strict):
     drawn: int = Field(
         8,
         ge=1,
-        description="U: candidates; the paper's grid is 50, 100, 200 with H/U from 0.1 to 1, which costs more and gains "
-        "nothing on the logs tried",
+        description="U: candidates; the paper's grid is 50, 100, 200 with H/U from 0.1 to 1, which costs more and "
+        "gains nothing on the logs tried",
     )
 
     @model_validator(mode="after")
@@ -53,7 +53,7 @@ class HardNegatives(Strict):
 
 
 class Oversampled(Strict):
-    """Positives of rare items occur more often: each item as often (uniform, eq. 20), or moderately (dynamic, eq. 19)."""
+    """Positives of rare items occur more often: all items alike (uniform, eq. 20), or moderately (dynamic, eq. 19)."""
 
     kind: Literal["oversampled"] = "oversampled"
     strategy: Literal["uniform", "dynamic"] = "dynamic"
